@@ -1,0 +1,136 @@
+//! The way of a batch through producer and shard without kernel and network: rows, encoding, ring,
+//! assembly with CRC, masking, acknowledgement. A counting allocator first shows that a frame
+//! costs no allocation in steady state, on either side.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use forebay::Producer;
+use forebay::internals::InstantLoop;
+use forebay_loadgen::quotes::Quotes;
+
+const BATCH: u64 = 1000;
+
+/// Counts calls that allocate.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is passed on to the system allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises are the system allocator's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) };
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.realloc(pointer, layout, bytes) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn rows(producer: &mut Producer, quotes: &Quotes, from: u64) {
+    for number in from..from + BATCH {
+        quotes.put(producer, number).expect("a legal row");
+    }
+}
+
+struct World {
+    shard: InstantLoop,
+    producer: Producer,
+    quotes: Quotes,
+    _dir: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let connect = format!(
+            "ws::addr=127.0.0.1:1;sf_dir={};sf_max_segment_bytes=64m;sf_max_total_bytes=1g;",
+            dir.path().display()
+        );
+        let shard = InstantLoop::open(&connect).expect("open");
+        let producer = shard.producer();
+        let quotes = Quotes::new(1_700_000_000_000_000_000);
+        let mut world = Self {
+            shard,
+            producer,
+            quotes,
+            _dir: dir,
+        };
+        for _ in 0..100 {
+            world.frame();
+        }
+        world
+    }
+
+    fn frame(&mut self) {
+        rows(&mut self.producer, &self.quotes, 0);
+        self.producer.try_publish().expect("the ring has room");
+        self.shard.turn();
+    }
+}
+
+/// Frames within one segment allocate nothing; a rotation may (file names, a spare).
+fn allocations() {
+    let mut world = World::new();
+    let (before, published) = (ALLOCATIONS.load(Ordering::Relaxed), world.shard.stats());
+    for _ in 0..1000 {
+        world.frame();
+    }
+    let count = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    let stats = world.shard.stats();
+    println!(
+        "allocations: {count} in {} frames ({} acked, {} segments begun)",
+        stats.frames_published - published.frames_published,
+        stats.frames_acked - published.frames_acked,
+        stats.segments_written - published.segments_written
+    );
+    assert_eq!(count, 0, "steady state allocates nothing per frame");
+}
+
+fn append(c: &mut Criterion) {
+    allocations();
+    let mut group = c.benchmark_group("append");
+    group.throughput(Throughput::Elements(BATCH));
+    let mut world = World::new();
+    group.bench_function("rows of a 1,000-row batch (row API)", |b| {
+        b.iter_custom(|count| {
+            let mut spent = Duration::ZERO;
+            for _ in 0..count {
+                let start = Instant::now();
+                rows(black_box(&mut world.producer), &world.quotes, 0);
+                spent += start.elapsed();
+                // Publishing is the only way to empty the buffer; it is not measured here.
+                world.producer.try_publish().expect("room");
+                world.shard.turn();
+            }
+            spent
+        });
+    });
+    let mut world = World::new();
+    group.bench_function("rows, publish, one turn of the shard", |b| {
+        b.iter(|| world.frame());
+    });
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20);
+    targets = append
+}
+criterion_main!(benches);

@@ -1,0 +1,4 @@
+//! Measurements of Forebay: what `forebay-bench` prints, and helpers of the criterion benches.
+
+pub mod ok_probe;
+pub mod turn;

@@ -1,0 +1,136 @@
+//! Connect string -> [`Config`]: every key, its default and its bounds.
+//!
+//! Keys and defaults are those of the official clients (protocol.md section 17) plus the engine's
+//! own. Parsing happens before any file or socket is touched.
+
+mod addr;
+mod foreign;
+mod grammar;
+mod parse;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `host:port` of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Host name or address literal, without brackets.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+}
+
+/// Text that is never printed: passwords and tokens.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub(crate) String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Credentials sent with the upgrade request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Auth {
+    /// None.
+    Anonymous,
+    /// HTTP Basic.
+    Basic {
+        /// User name.
+        username: String,
+        /// Password.
+        password: Secret,
+    },
+    /// HTTP Bearer.
+    Bearer(Secret),
+}
+
+/// What `flush()` promises about the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// The page cache's promise: survives process death.
+    Memory,
+    /// As `Memory`, with an fdatasync every `sf_sync_interval_millis`.
+    Periodic,
+    /// `flush()` returns at stable.
+    Flush,
+    /// Every publish returns at stable.
+    Append,
+}
+
+/// How the first connection is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InitialConnect {
+    /// One round over the endpoints on the caller's thread; its error is returned.
+    Off,
+    /// Rounds on the caller's thread until `reconnect_max_duration_millis`.
+    Sync,
+    /// In the background, without a time limit.
+    Async,
+}
+
+/// Where the journal lives, with the sizes that bound it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// `ws` or `wss`.
+    pub tls: bool,
+    /// `addr`, in order; not empty.
+    pub endpoints: Vec<Endpoint>,
+    /// `username` + `password` (aliases `user`, `pass`) or `token`.
+    pub auth: Auth,
+    /// `auth_timeout_ms`: limit for the upgrade answer.
+    pub auth_timeout: Duration,
+    /// `connect_timeout`: limit for one TCP connect (15 s when unset).
+    pub connect_timeout: Duration,
+    /// `sf_dir`; `None` is memory mode.
+    pub sf_dir: Option<PathBuf>,
+    /// `sender_id`: the slot's name below `sf_dir`.
+    pub sender_id: String,
+    /// `sf_max_segment_bytes`: size of a new segment, a multiple of 4,096, at least 64 KiB.
+    pub segment_bytes: u64,
+    /// `sf_max_total_bytes`: cap over segments, spares and dictionary.
+    pub total_bytes: u64,
+    /// `sf_durability`.
+    pub durability: Durability,
+    /// `sf_sync_interval_millis` (periodic only).
+    pub sync_interval: Duration,
+    /// `sf_append_deadline_millis`: how long `publish` may wait for room; zero never waits.
+    pub append_deadline: Duration,
+    /// `reconnect_initial_backoff_millis`.
+    pub backoff_initial: Duration,
+    /// `reconnect_max_backoff_millis`.
+    pub backoff_max: Duration,
+    /// `reconnect_max_duration_millis`: bounds a synchronous first connect only.
+    pub reconnect_max_duration: Duration,
+    /// `initial_connect_retry`; any explicit `reconnect_*` key turns an unset one into `Sync`.
+    pub initial_connect: InitialConnect,
+    /// `close_flush_timeout_millis`; `None` does not wait.
+    pub close_flush_timeout: Option<Duration>,
+    /// `max_buf_size`: cap of one message in bytes.
+    pub max_buf_bytes: u64,
+    /// `max_name_len`: cap of table and column names in bytes.
+    pub max_name_bytes: usize,
+    /// `max_frame_rejections`.
+    pub max_frame_rejections: u32,
+    /// `poison_min_escalation_window_millis`.
+    pub poison_window: Duration,
+    /// `cores`: `None` is `auto`, else the core the shard is pinned to.
+    pub core: Option<usize>,
+    /// `pin`: off leaves the shard's thread where the scheduler puts it.
+    pub pin: bool,
+    /// `spin_micros`: how long an idle shard spins before it parks.
+    pub spin: Duration,
+    /// `idle=spin`: the shard never parks.
+    pub idle_spin: bool,
+    /// `intake_ring_bytes`: a power of two; an entry fills at most half of it.
+    pub intake_ring_bytes: usize,
+    /// `lock_retry_millis`: how long opening waits for a held slot.
+    pub lock_retry: Duration,
+    /// `memory_budget_bytes`: segment memory of a shard with `sf_dir`.
+    pub memory_budget_bytes: u64,
+}

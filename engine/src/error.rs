@@ -1,0 +1,214 @@
+//! The one error of this crate, grouped by whose fault it is.
+//!
+//! Every variant says what happened, the values, the limit and the key or command that helps.
+//! Variants a caller may meet on the row path carry no heap data of their own.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Which of the two states a full engine is in (operations.md O11).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pressure {
+    /// The server acknowledges, but slower than the producers publish.
+    Publishing,
+    /// No server is connected; `attempts` connection attempts failed since `outage_millis` ago.
+    Reconnecting {
+        /// Connection attempts since the outage began.
+        attempts: u64,
+        /// Age of the outage in milliseconds.
+        outage_millis: u64,
+    },
+}
+
+/// Everything that can go wrong, sorted by cause.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The engine is full and the wait limit passed; nothing of the batch was accepted.
+    #[error(
+        "back-pressure ({pressure:?}): no room for {batch_bytes} bytes after {waited_millis} ms \
+         (sf_append_deadline_millis); the rows stay with the producer. Raise sf_max_total_bytes, \
+         or find out why the server does not acknowledge"
+    )]
+    Backpressure {
+        /// What the engine is waiting for.
+        pressure: Pressure,
+        /// Size of the refused batch in bytes.
+        batch_bytes: u64,
+        /// How long the call waited, in milliseconds.
+        waited_millis: u64,
+    },
+    /// A batch can never fit; the rows stay with the producer.
+    #[error(
+        "a batch of {batch_bytes} bytes exceeds the limit of {limit_bytes} bytes set by {limit}; \
+         the rows stay with the producer: flush more often or raise that limit"
+    )]
+    BatchTooLarge {
+        /// Size of the batch as one message, in bytes.
+        batch_bytes: u64,
+        /// The limit in bytes.
+        limit_bytes: u64,
+        /// The key or property that sets the limit.
+        limit: &'static str,
+    },
+    /// The connect string or environment is wrong.
+    #[error("configuration: {key}: {reason}")]
+    Config {
+        /// The key at fault, or `connect string` when there is none.
+        key: String,
+        /// What is wrong and what would be right.
+        reason: String,
+    },
+    /// The caller broke the contract of a call.
+    #[error("misuse: {0}")]
+    Misuse(&'static str),
+    /// A row cannot be sent as it is; it was left out and the batch is unchanged otherwise.
+    #[error("table {table:?}, column {column:?}: {reason}")]
+    Row {
+        /// Table of the row.
+        table: String,
+        /// Column at fault; empty where the row as a whole is.
+        column: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The server, or the way to it, refused or failed.
+    #[error("server {endpoint}: {reason}")]
+    Peer {
+        /// `host:port` of the server.
+        endpoint: String,
+        /// What happened.
+        reason: String,
+        /// Whether trying again can help.
+        retryable: bool,
+    },
+    /// A disk operation failed; nothing on disk was given up.
+    #[error("{op} {path:?} at offset {offset}: {source}{}", hint(source))]
+    Disk {
+        /// File or directory.
+        path: PathBuf,
+        /// Operation that failed.
+        op: &'static str,
+        /// Byte offset, 0 where it has no meaning.
+        offset: u64,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Bytes on disk are not what this format allows; nothing was touched.
+    #[error("{path:?} at offset {offset}: {reason}")]
+    Corrupt {
+        /// File at fault.
+        path: PathBuf,
+        /// Byte offset of the damage.
+        offset: u64,
+        /// What was expected and what was found.
+        reason: String,
+    },
+    /// A write or sync of the slot failed earlier: frames go on being delivered from memory, but
+    /// no further stage is reported.
+    #[error("the slot takes no more rows: {cause}; restart the process to recover it from disk")]
+    Poisoned {
+        /// First failure.
+        cause: String,
+    },
+    /// Another process (or another engine of this one) holds the slot.
+    #[error(
+        "slot {slot:?} is locked, holder={holder}; waited {waited_millis} ms (lock_retry_millis). \
+         Stop the holder or use another sender_id. If that process is dead, I/O of the killed \
+         process is still in flight: try again"
+    )]
+    Locked {
+        /// Slot directory.
+        slot: PathBuf,
+        /// PID read from `.lock.pid`, or `unknown`.
+        holder: String,
+        /// How long opening waited, in milliseconds.
+        waited_millis: u64,
+    },
+    /// This machine or its configuration cannot run the engine.
+    #[error("{what}: {reason}. {remedy}")]
+    Unsupported {
+        /// What was tried.
+        what: String,
+        /// The kernel's answer.
+        reason: String,
+        /// What to change.
+        remedy: &'static str,
+    },
+    /// A wait ended by its time limit; the batch is still on its way.
+    #[error("not {stage} within {waited_millis} ms; the batch is still on its way")]
+    Timeout {
+        /// Stage that was waited for.
+        stage: &'static str,
+        /// How long the call waited, in milliseconds.
+        waited_millis: u64,
+    },
+    /// `close` ran out of time; with `sf_dir` the rest stays on disk for the next start.
+    #[error(
+        "closed after {waited_millis} ms with {frames} frames ({bytes} bytes) not acknowledged \
+         (close_flush_timeout_millis)"
+    )]
+    NotDrained {
+        /// Frames without acknowledgement.
+        frames: u64,
+        /// Their bytes.
+        bytes: u64,
+        /// How long close waited, in milliseconds.
+        waited_millis: u64,
+    },
+    /// The engine was closed.
+    #[error("the engine is closed")]
+    Closed,
+    /// A bug in this crate.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+fn hint(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::ENOSPC) => " (no space left: free some or lower sf_max_total_bytes)",
+        Some(libc::EMFILE) => " (descriptor limit: raise ulimit -n)",
+        Some(libc::EACCES | libc::EPERM) => " (check owner and mode of the directory)",
+        _ => "",
+    }
+}
+
+impl Error {
+    /// A disk error with its place.
+    pub(crate) fn disk(op: &'static str, path: &Path, offset: u64, source: io::Error) -> Self {
+        Self::Disk {
+            path: path.to_path_buf(),
+            op,
+            offset,
+            source,
+        }
+    }
+
+    /// A configuration error.
+    pub(crate) fn config(key: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Config {
+            key: key.into(),
+            reason: reason.into(),
+        }
+    }
+
+    /// Whether the same call may succeed later without a change of data or configuration.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Backpressure { .. }
+            | Self::Disk { .. }
+            | Self::Locked { .. }
+            | Self::Timeout { .. } => true,
+            Self::Peer { retryable, .. } => *retryable,
+            _ => false,
+        }
+    }
+
+    /// Whether the slot can take no further rows until it is reopened.
+    pub fn is_fatal_for_slot(&self) -> bool {
+        matches!(
+            self,
+            Self::Poisoned { .. } | Self::Corrupt { .. } | Self::Closed
+        )
+    }
+}

@@ -1,0 +1,13 @@
+//! Inner parts for this workspace's tests, benches and tools. No promise of stability.
+
+pub use crate::io::instant::InstantLoop;
+pub use crate::router::ring;
+
+/// The real shard on a simulated disk, network and clock.
+#[cfg(feature = "uring")]
+pub mod sim {
+    pub use crate::io::sim::{
+        Summary, acked_ahead_of_the_disk, run_faults, run_kills, run_power_cuts,
+        watermark_file_ahead,
+    };
+}

@@ -1,0 +1,84 @@
+//! Blocking file access: opening, recovery, close, the steward and the tools. Never on a shard.
+
+use std::io;
+use std::path::Path;
+
+use super::File;
+
+/// How a file is opened. No mode follows a symbolic link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OpenMode {
+    /// Existing file, reading only.
+    Read,
+    /// Existing file, reading and writing through the page cache.
+    ReadWrite,
+    /// Existing file, reading and writing around the page cache (`O_DIRECT`).
+    Direct,
+    /// As `ReadWrite`, created (mode 0600) if absent, never truncated.
+    Create,
+    /// As `ReadWrite`, must not exist yet.
+    CreateNew,
+}
+
+/// What a directory entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EntryKind {
+    /// Regular file.
+    File,
+    /// Directory.
+    Directory,
+    /// Anything else, symbolic links included.
+    Other,
+}
+
+/// One entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Its name; entries whose names are not UTF-8 are foreign and not listed.
+    pub name: String,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Size in bytes (files).
+    pub bytes: u64,
+}
+
+/// Blocking file system calls. Errors are the kernel's, with `EINTR` retried.
+pub(crate) trait Fs: Send + Sync {
+    /// Creates one directory level, mode 0700.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Lists a directory, in no particular order.
+    fn entries(&self, dir: &Path) -> io::Result<Vec<Entry>>;
+    /// Opens a file.
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File>;
+    /// Size in bytes.
+    fn bytes(&self, file: &File) -> io::Result<u64>;
+    /// Reads up to `into.len()` bytes; fewer only at the end of the file. Buffered files only.
+    fn read_at(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all of `bytes`. Buffered files only.
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Cuts or extends the file.
+    fn set_bytes(&self, file: &File, bytes: u64) -> io::Result<()>;
+    /// Reserves real blocks for `0..bytes` and extends the file to `bytes` if it is shorter;
+    /// waits for direct writes in flight. Never falls back to a sparse file.
+    fn allocate(&self, file: &File, bytes: u64) -> io::Result<()>;
+    /// fdatasync.
+    fn sync(&self, file: &File) -> io::Result<()>;
+    /// fsync of a directory.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn unlink(&self, path: &Path) -> io::Result<()>;
+    /// Renames; an existing target is replaced.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// `flock(LOCK_EX | LOCK_NB)`: `false` when somebody else holds it.
+    fn try_lock(&self, file: &File) -> io::Result<bool>;
+    /// `flock(LOCK_UN)`.
+    fn unlock(&self, file: &File) -> io::Result<()>;
+    /// Monotonic time in nanoseconds, for wait limits.
+    fn now(&self) -> u64;
+    /// Waits.
+    fn sleep(&self, nanos: u64);
+    /// Wall clock in microseconds since the Unix epoch.
+    fn wall_micros(&self) -> u64;
+    /// The process id to write into `.lock.pid`.
+    fn pid(&self) -> u32;
+}

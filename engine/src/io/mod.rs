@@ -1,0 +1,76 @@
+//! The seam: the only door to disk, network and time.
+//!
+//! The shard's code is written against the traits of this module and runs unchanged on two
+//! implementations: [`uring`] (the kernel) and [`sim`] (a virtual disk, network and clock driven by
+//! a seed). Two kinds of disk access exist, because two kinds of thread need them:
+//!
+//! * [`Fs`]: blocking calls, for opening, recovery, close and the steward. Never on a shard.
+//! * [`Storage`]: operations that are submitted and complete later, for the shard alone.
+//!
+//! All `unsafe` code of the engine lives below this module (and in the ring's region).
+
+mod file;
+mod fs;
+#[cfg(any(test, feature = "internals"))]
+pub(crate) mod instant;
+mod ops;
+#[cfg(any(test, feature = "internals"))]
+pub(crate) mod sim;
+pub(crate) mod sys;
+#[cfg(feature = "uring")]
+pub(crate) mod uring;
+
+use std::io;
+use std::net::SocketAddr;
+
+pub(crate) use file::{File, FileOwner};
+pub(crate) use fs::{Entry, EntryKind, Fs, OpenMode};
+pub(crate) use ops::{DiskOp, Done, Reply, Request, SpareFile, Token};
+pub(crate) use sys::{BLOCK, Pinned, Region};
+
+/// Disk access of a shard: submitted now, completed in a later turn.
+///
+/// Operations may complete in any order. Nothing is dropped in flight: a driver that is shut down
+/// drains first.
+pub(crate) trait Storage {
+    /// Queues an operation. A full queue gives it back: try again next turn.
+    fn submit(&mut self, token: Token, op: DiskOp) -> Result<(), DiskOp>;
+    /// Hands everything queued to the kernel.
+    fn kick(&mut self);
+    /// The next completed operation, if any. Never blocks.
+    fn complete(&mut self) -> Option<Done>;
+}
+
+/// What may block is asked of the steward and answered later.
+pub(crate) trait Steward {
+    /// Queues a request. A full queue gives it back: try again next turn.
+    fn request(&mut self, request: Request) -> Result<(), Request>;
+    /// The next answer, if any. Never blocks.
+    fn reply(&mut self) -> Option<Reply>;
+}
+
+/// The shard's one socket. All calls return at once; `WouldBlock` means "not yet".
+pub(crate) trait Transport {
+    /// Starts connecting; an earlier connection is dropped first.
+    fn dial(&mut self, address: SocketAddr) -> io::Result<()>;
+    /// Outcome of [`dial`](Self::dial); `None` while it is under way.
+    fn dialed(&mut self) -> Option<io::Result<()>>;
+    /// Sends a prefix of `bytes` and returns its length.
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize>;
+    /// Receives into `bytes`; `Ok(0)` is the end of the stream.
+    fn recv(&mut self, bytes: &mut [u8]) -> io::Result<usize>;
+    /// Drops the connection.
+    fn hang_up(&mut self);
+}
+
+/// Time and chance.
+pub(crate) trait Clock {
+    /// Monotonic time in nanoseconds.
+    fn now(&self) -> u64;
+    /// A uniformly random number: masks, nonces, jitter.
+    fn random(&mut self) -> u64;
+}
+
+/// Everything a shard asks of the world.
+pub(crate) trait Io: Storage + Steward + Transport + Clock {}
+impl<T: Storage + Steward + Transport + Clock> Io for T {}

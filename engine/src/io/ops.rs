@@ -1,0 +1,110 @@
+//! What a shard can ask of the disk and of the steward, as plain data.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::{File, Pinned};
+use crate::fsn::{Fsn, Generation};
+
+/// Names an operation in flight; chosen by the shard, returned with the completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Token(pub u64);
+
+/// An operation on an open file.
+#[derive(Debug)]
+pub(crate) enum DiskOp {
+    /// Writes `bytes`, then `tail` (may be empty) right behind, starting at `offset`. The memory
+    /// must not change until completion. On a direct file everything is block-aligned.
+    Write {
+        /// Target.
+        file: File,
+        /// Where in the file.
+        offset: u64,
+        /// First part.
+        bytes: Pinned,
+        /// Second part, directly behind the first in the file.
+        tail: Option<Pinned>,
+    },
+    /// fdatasync: covers every write that completed before it was submitted.
+    Sync {
+        /// Target.
+        file: File,
+    },
+    /// Fills `into` from `offset`. The memory must not be touched until completion.
+    Read {
+        /// Source.
+        file: File,
+        /// Where in the file.
+        offset: u64,
+        /// Destination.
+        into: Pinned,
+    },
+}
+
+/// A completed operation.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// The token it was submitted with.
+    pub token: Token,
+    /// Bytes moved (0 for a sync), or the kernel's error.
+    pub result: io::Result<u32>,
+}
+
+/// A request to the steward or the resolver. Requests are data, never decisions.
+#[derive(Debug, Clone)]
+pub(crate) enum Request {
+    /// Create `sf-<generation>.sfa` of `bytes`: reserved, header written and synced, directory
+    /// synced (slot-format.md section 7, Spare).
+    MakeSpare {
+        /// Slot directory.
+        dir: PathBuf,
+        /// Names the file.
+        generation: Generation,
+        /// File size.
+        bytes: u64,
+        /// Provisional base of the header.
+        base: Fsn,
+    },
+    /// Unlink these files in order, then sync the directory.
+    Remove {
+        /// Slot directory.
+        dir: PathBuf,
+        /// File names.
+        names: Vec<String>,
+    },
+    /// Resolve a host name.
+    Resolve {
+        /// Host name or address literal.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+}
+
+/// A fresh, empty segment file.
+#[derive(Debug)]
+pub(crate) struct SpareFile {
+    /// File name.
+    pub name: String,
+    /// Its generation.
+    pub generation: Generation,
+    /// Opened for direct I/O.
+    pub file: File,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// `createdMicros` of its header, kept when the header is rewritten at promotion.
+    pub created_micros: u64,
+}
+
+/// An answer of the steward or the resolver.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// Answer to [`Request::MakeSpare`].
+    Spare(io::Result<SpareFile>),
+    /// Answer to [`Request::Remove`]: the first error, if any. Files that could not be removed
+    /// are dropped by the next recovery as "below head".
+    Removed(io::Result<()>),
+    /// Answer to [`Request::Resolve`]: addresses in resolver order, not empty.
+    Resolved(io::Result<Vec<SocketAddr>>),
+}

@@ -1,0 +1,255 @@
+//! Blocking file calls of one process on the simulated disk. They take no virtual time.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::MutexGuard;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::super::clock::SimClock;
+use super::directory::{Directory, Node};
+use super::inode::Inode;
+use super::{Handle, SimDisk, State, index, split};
+use crate::io::{Entry, EntryKind, File, Fs, OpenMode};
+
+/// File calls of one incarnation. Clones share their fate.
+#[derive(Debug, Clone)]
+pub(crate) struct SimFs {
+    disk: SimDisk,
+    clock: SimClock,
+    incarnation: u64,
+    /// Changing calls until the process dies; `u32::MAX` is never.
+    steps: Arc<AtomicU32>,
+    /// Reservations that fail, of 100.
+    full_percent: u64,
+}
+
+impl SimFs {
+    pub(super) fn new(disk: SimDisk, clock: SimClock, incarnation: u64) -> Self {
+        let steps = Arc::new(AtomicU32::new(u32::MAX));
+        Self {
+            disk,
+            clock,
+            incarnation,
+            steps,
+            full_percent: 0,
+        }
+    }
+
+    /// The process dies after this many changing calls.
+    pub(crate) fn dying_after(mut self, steps: u32) -> Self {
+        self.steps = Arc::new(AtomicU32::new(steps));
+        self
+    }
+
+    /// Whether it died.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.steps.load(Ordering::Relaxed) == 0
+    }
+
+    /// This many of 100 reservations find the disk full.
+    pub(crate) fn full(mut self, percent: u64) -> Self {
+        self.full_percent = percent;
+        self
+    }
+
+    /// The disk, for a call that changes nothing.
+    fn look(&self) -> io::Result<MutexGuard<'_, State>> {
+        if self.is_dead() {
+            return Err(io::Error::other("the process died"));
+        }
+        let state = self.disk.state();
+        assert_eq!(
+            self.incarnation, state.incarnation,
+            "a dead process touched the disk"
+        );
+        Ok(state)
+    }
+
+    /// The disk, for a call that changes something.
+    fn step(&self) -> io::Result<MutexGuard<'_, State>> {
+        let state = self.look()?;
+        let left = self.steps.load(Ordering::Relaxed);
+        if left != u32::MAX {
+            self.steps.store(left - 1, Ordering::Relaxed);
+            if left == 1 {
+                return Err(io::Error::other("the process died"));
+            }
+        }
+        Ok(state)
+    }
+}
+
+fn missing() -> io::Error {
+    io::Error::from_raw_os_error(libc::ENOENT)
+}
+
+impl State {
+    fn directory(&mut self, path: &Path) -> io::Result<&mut Directory> {
+        self.directories.get_mut(path).ok_or_else(missing)
+    }
+
+    fn inode_mut(&mut self, file: &File) -> &mut Inode {
+        let (inode, _) = self.handle(file);
+        &mut self.inodes[inode]
+    }
+}
+
+impl Fs for SimFs {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        if self.look()?.directories.contains_key(path) {
+            return Err(io::Error::from_raw_os_error(libc::EEXIST));
+        }
+        let (parent, name) = split(path)?;
+        let mut state = self.step()?;
+        state.directory(&parent)?.link(&name, Node::Directory);
+        state
+            .directories
+            .insert(path.to_path_buf(), Directory::default());
+        Ok(())
+    }
+
+    fn entries(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        let state = self.look()?;
+        let directory = state.directories.get(dir).ok_or_else(missing)?;
+        let entry = |(name, node): (&String, Node)| match node {
+            Node::File(inode) => Entry {
+                name: name.clone(),
+                kind: EntryKind::File,
+                bytes: state.inodes[inode].bytes().len() as u64,
+            },
+            Node::Directory => Entry {
+                name: name.clone(),
+                kind: EntryKind::Directory,
+                bytes: 0,
+            },
+        };
+        Ok(directory.entries().map(entry).collect())
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File> {
+        let (parent, name) = split(path)?;
+        let found = self.look()?.directory(&parent)?.get(&name);
+        let (mut state, inode) = match (found, mode) {
+            (Some(Node::Directory), _) => return Err(io::Error::from_raw_os_error(libc::EISDIR)),
+            (Some(Node::File(_)), OpenMode::CreateNew) => {
+                return Err(io::Error::from_raw_os_error(libc::EEXIST));
+            }
+            (Some(Node::File(inode)), _) => (self.look()?, inode),
+            (None, OpenMode::Create | OpenMode::CreateNew) => {
+                let mut state = self.step()?;
+                state.inodes.push(Inode::default());
+                let inode = state.inodes.len() - 1;
+                state.directory(&parent)?.link(&name, Node::File(inode));
+                (state, inode)
+            }
+            (None, _) => return Err(missing()),
+        };
+        state.handles_made += 1;
+        let handle = state.handles_made;
+        state.handles.insert(handle, (inode, mode));
+        Ok(File::new(Handle(self.disk.clone(), handle)))
+    }
+
+    fn bytes(&self, file: &File) -> io::Result<u64> {
+        Ok(self.look()?.inode_mut(file).bytes().len() as u64)
+    }
+
+    fn read_at(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        let state = self.look()?;
+        let bytes = state.inodes[state.buffered(file)].bytes();
+        let bytes = bytes.get(index(offset)..).unwrap_or_default();
+        let len = bytes.len().min(into.len());
+        into[..len].copy_from_slice(&bytes[..len]);
+        Ok(len)
+    }
+
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut state = self.step()?;
+        let inode = state.buffered(file);
+        state.inodes[inode].write(index(offset), bytes);
+        Ok(())
+    }
+
+    fn set_bytes(&self, file: &File, bytes: u64) -> io::Result<()> {
+        self.step()?.inode_mut(file).set_len(index(bytes));
+        Ok(())
+    }
+
+    fn allocate(&self, file: &File, bytes: u64) -> io::Result<()> {
+        let mut state = self.step()?;
+        let old = state.inode_mut(file).bytes().len();
+        let bytes = index(bytes);
+        if old < bytes {
+            let dice = super::super::random::mix(&[self.clock.now(), state.inodes.len() as u64]);
+            if dice % 100 < self.full_percent {
+                return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+            }
+            state.inode_mut(file).set_len(bytes);
+        }
+        Ok(())
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        let mut state = self.step()?;
+        let inode = state.inode_mut(file);
+        let last = inode.last_change();
+        inode.sync(last);
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.step()?.directory(dir)?.sync();
+        Ok(())
+    }
+
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        let (parent, name) = split(path)?;
+        self.look()?
+            .directory(&parent)?
+            .get(&name)
+            .ok_or_else(missing)?;
+        self.step()?.directory(&parent)?.unlink(&name);
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let ((parent, old), (target, new)) = (split(from)?, split(to)?);
+        assert_eq!(parent, target, "renames stay in their directory");
+        let node = self
+            .look()?
+            .directory(&parent)?
+            .get(&old)
+            .ok_or_else(missing)?;
+        self.step()?.directory(&parent)?.rename(&old, &new, node);
+        Ok(())
+    }
+
+    fn try_lock(&self, file: &File) -> io::Result<bool> {
+        let mut state = self.look()?;
+        let (inode, _) = state.handle(file);
+        let holder = *state.locks.entry(inode).or_insert(file.raw());
+        Ok(holder == file.raw())
+    }
+
+    fn unlock(&self, file: &File) -> io::Result<()> {
+        self.look()?.locks.retain(|_, holder| *holder != file.raw());
+        Ok(())
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    fn sleep(&self, nanos: u64) {
+        self.clock.advance(nanos);
+    }
+
+    fn wall_micros(&self) -> u64 {
+        self.clock.wall_micros()
+    }
+
+    fn pid(&self) -> u32 {
+        4711
+    }
+}

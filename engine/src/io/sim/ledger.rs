@@ -1,0 +1,193 @@
+//! The oracle: what was published, what was promised, and what arrived.
+
+use super::rows::Row;
+
+/// A producer's batches, numbered from 0.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    /// Life of the process it belongs to.
+    life: u32,
+    /// Batches accepted.
+    pub(crate) published: u32,
+    /// Batches that receipts called written, stable, acked.
+    pub(crate) written: u32,
+    pub(crate) stable: u32,
+    pub(crate) acked: u32,
+    /// Batches that must arrive although the process died, and although the power went.
+    survives_kill: u32,
+    survives_power_cut: u32,
+    /// How often each batch arrived.
+    arrivals: Vec<u32>,
+}
+
+/// All accounts of a run. They outlive every crash.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    seed: u64,
+    pub(crate) life: u32,
+    pub(crate) accounts: Vec<Account>,
+    /// Batches that arrived, repeats included.
+    pub(crate) arrivals: u64,
+    /// Repeats among them.
+    pub(crate) repeats: u64,
+}
+
+/// What a connection may bring: batches in order, none twice, none acked before it began.
+#[derive(Debug, Default)]
+pub(crate) struct ConnectionView {
+    life: u32,
+    acked: Vec<u32>,
+    next: Vec<u32>,
+}
+
+impl Ledger {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            life: 0,
+            accounts: Vec::new(),
+            arrivals: 0,
+            repeats: 0,
+        }
+    }
+
+    /// Seed of the batches.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// A new producer of the present process.
+    pub(crate) fn open(&mut self) -> u32 {
+        self.accounts.push(Account {
+            life: self.life,
+            ..Account::default()
+        });
+        u32::try_from(self.accounts.len() - 1).expect("few producers")
+    }
+
+    /// The account of a producer.
+    pub(crate) fn account(&mut self, producer: u32) -> &mut Account {
+        &mut self.accounts[producer as usize]
+    }
+
+    /// A connection begins.
+    pub(crate) fn connected(&self) -> ConnectionView {
+        let acked = self.accounts.iter().map(|account| account.acked).collect();
+        ConnectionView {
+            life: self.life,
+            acked,
+            next: vec![0; self.accounts.len()],
+        }
+    }
+
+    /// A message arrived at the server with all its rows.
+    pub(crate) fn arrived(
+        &mut self,
+        view: &mut ConnectionView,
+        (producer, number): (u32, u32),
+        rows: &[Row],
+    ) {
+        let published = self
+            .accounts
+            .get(producer as usize)
+            .map_or(0, |a| a.published);
+        assert!(
+            number < published,
+            "batch {number} of producer {producer} was never published"
+        );
+        super::rows::Batch::of(self.seed, producer, number).check(rows);
+        let index = producer as usize;
+        if view.next.len() <= index {
+            view.next.resize(index + 1, 0);
+        }
+        let next = view.next[index];
+        assert!(
+            number >= next,
+            "producer {producer}: batch {number} after {}",
+            next - 1
+        );
+        view.next[index] = number + 1;
+        let account = &mut self.accounts[index];
+        if account.life == view.life && view.life == self.life {
+            let acked = view.acked.get(index).copied().unwrap_or(0);
+            assert!(
+                number >= acked,
+                "producer {producer}: batch {number} was acked long ago"
+            );
+        }
+        self.arrivals += 1;
+        let number = number as usize;
+        if account.arrivals.len() <= number {
+            account.arrivals.resize(number + 1, 0);
+            account.arrivals[number] = 1;
+        } else if account.arrivals[number] == 0 {
+            panic!("producer {producer}: batch {number} arrives behind a later one");
+        } else {
+            account.arrivals[number] += 1;
+            self.repeats += 1;
+        }
+    }
+
+    /// Every batch that a receipt calls acked must have arrived.
+    pub(crate) fn check_acked(&self, producer: u32) {
+        let account = &self.accounts[producer as usize];
+        let arrived = account.arrivals.iter().take(account.acked as usize);
+        let arrived = arrived.filter(|count| **count > 0).count();
+        assert_eq!(
+            arrived, account.acked as usize,
+            "producer {producer}: acked, but not all there"
+        );
+    }
+
+    /// The process died.
+    pub(crate) fn killed(&mut self) {
+        for account in self
+            .accounts
+            .iter_mut()
+            .filter(|account| account.life == self.life)
+        {
+            account.survives_kill = account.survives_kill.max(account.written);
+            account.survives_power_cut = account.survives_power_cut.max(account.stable);
+        }
+    }
+
+    /// The power went, perhaps while a killed process's slot was being opened.
+    pub(crate) fn powerless(&mut self) {
+        self.killed();
+        for account in &mut self.accounts {
+            account.survives_kill = account.survives_power_cut;
+        }
+    }
+
+    /// The slot is open again: opening syncs whatever it found.
+    pub(crate) fn opened(&mut self) {
+        self.life += 1;
+        for account in &mut self.accounts {
+            account.survives_power_cut = account.survives_kill;
+        }
+    }
+
+    /// Everything promised has arrived; of the present process, everything published.
+    pub(crate) fn check_settled(&self) {
+        for (producer, account) in self.accounts.iter().enumerate() {
+            let promised = if account.life == self.life {
+                account.published
+            } else {
+                account.survives_kill
+            };
+            for number in 0..promised {
+                let arrivals = account.arrivals.get(number as usize).copied().unwrap_or(0);
+                assert!(
+                    arrivals > 0,
+                    "producer {producer} of life {}: batch {number} of {promised} promised is lost \
+                     (published {}, written {}, stable {}, acked {})",
+                    account.life,
+                    account.published,
+                    account.written,
+                    account.stable,
+                    account.acked,
+                );
+            }
+        }
+    }
+}

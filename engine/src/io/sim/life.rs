@@ -1,0 +1,231 @@
+//! One process: a shard on the simulated world, and its producers on the same thread.
+
+use std::sync::Arc;
+
+use super::random::Rng;
+use super::rows::Batch;
+use super::server::SharedLedger;
+use super::world::SimIo;
+use crate::config::{Config, Durability};
+use crate::error::Error;
+use crate::io::sys::EventFd;
+use crate::producer::{Producer, ProducerOptions, Receipt};
+use crate::router::gate::Gate;
+use crate::router::lane::{self, Stage};
+use crate::shard::{Handover, Next, Remains, Shard};
+
+/// Turns without a moment of virtual time passing: the shard waits for what is there already.
+const STUCK_TURNS: u32 = 20_000;
+
+/// A producer, the batch it holds, and its receipts.
+#[derive(Debug)]
+struct Author {
+    id: u32,
+    producer: Producer,
+    receipts: Vec<Receipt>,
+    /// Batches still to publish.
+    left: u32,
+    /// Longest pause between two batches, in nanoseconds.
+    pause: u64,
+    next_at: u64,
+    filled: bool,
+}
+
+/// What a turn led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Goes on.
+    Alive,
+    /// The shard is finished.
+    Finished,
+}
+
+/// A running shard.
+#[derive(Debug)]
+pub(crate) struct Life {
+    pub(crate) gate: Arc<Gate>,
+    shard: Shard,
+    authors: Vec<Author>,
+    ledger: SharedLedger,
+    rng: Rng,
+    last_time: u64,
+    stuck: u32,
+    /// Times the cap was reached.
+    pub(crate) times_full: u64,
+    was_full: bool,
+}
+
+impl Life {
+    /// Starts a shard over an opened slot.
+    pub(crate) fn start(
+        config: &Config,
+        handover: Handover,
+        ledger: &SharedLedger,
+        rng: Rng,
+    ) -> Result<Self, Error> {
+        let bell = EventFd::new().map_err(|error| Error::Internal(error.to_string()))?;
+        let gate = Arc::new(Gate::new(bell));
+        let shard = Shard::new(config, Arc::clone(&gate), Some(handover))?;
+        ledger.borrow_mut().opened();
+        Ok(Self {
+            gate,
+            shard,
+            authors: Vec::new(),
+            ledger: SharedLedger::clone(ledger),
+            rng,
+            last_time: 0,
+            stuck: 0,
+            times_full: 0,
+            was_full: false,
+        })
+    }
+
+    /// A producer that publishes `batches` batches, with pauses of up to `pause` nanoseconds.
+    pub(crate) fn add_author(&mut self, config: &Config, batches: u32, pause: u64) -> u32 {
+        let (writer, end, lane) = lane::lane(config.intake_ring_bytes);
+        self.gate.join(Arc::clone(&lane), end);
+        let options = ProducerOptions {
+            append_deadline: config.append_deadline,
+            flush_limit: config.append_deadline,
+            message_bytes_max: (config.segment_bytes - 32, "sf_max_segment_bytes"),
+            name_bytes_max: config.max_name_bytes,
+            flush_stage: Stage::Written,
+            publish_stable: config.durability == Durability::Append,
+            has_files: true,
+        };
+        let id = self.ledger.borrow_mut().open();
+        self.authors.push(Author {
+            id,
+            producer: Producer::new(options, Arc::clone(&self.gate), lane, writer),
+            receipts: Vec::new(),
+            left: batches,
+            pause,
+            next_at: 0,
+            filled: false,
+        });
+        id
+    }
+
+    /// Whether everything that was to be published is.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.authors.iter().all(|author| author.left == 0)
+    }
+
+    /// Publishes no more.
+    pub(crate) fn silence(&mut self) {
+        for author in &mut self.authors {
+            author.left = 0;
+        }
+    }
+
+    /// The producers publish what is due, then the shard turns once and sleeps as it asks.
+    pub(crate) fn step(&mut self, world: &mut SimIo) -> Step {
+        let now = world.clock.now();
+        for author in self.authors.iter_mut().filter(|author| author.left > 0) {
+            if author.next_at <= now {
+                author.publish(&self.ledger, now, &mut self.rng);
+            }
+        }
+        let next = self.shard.turn(world);
+        self.read_receipts();
+        self.watch(now, next);
+        match next {
+            Next::Exit => return Step::Finished,
+            Next::Again => {
+                world.clock.advance(self.rng.between(1_000, 20_000));
+                world.net.pump();
+            }
+            Next::Park(until) => {
+                self.gate.park();
+                if self.shard.has_input() {
+                    world.clock.advance(1_000);
+                    world.net.pump();
+                } else {
+                    let due = self.authors.iter().filter(|author| author.left > 0);
+                    let due = due.map(|author| author.next_at).min().unwrap_or(u64::MAX);
+                    world.sleep(until.min(due));
+                }
+                self.gate.unpark();
+            }
+        }
+        Step::Alive
+    }
+
+    fn read_receipts(&mut self) {
+        let mut ledger = self.ledger.borrow_mut();
+        for author in &self.authors {
+            let account = ledger.account(author.id);
+            let old = account.acked;
+            author.advance(Stage::Written, &mut account.written);
+            author.advance(Stage::Stable, &mut account.stable);
+            author.advance(Stage::Acked, &mut account.acked);
+            assert!(
+                account.stable <= account.written,
+                "stable before written: {account:?}"
+            );
+            if account.acked > old {
+                ledger.check_acked(author.id);
+            }
+        }
+    }
+
+    fn watch(&mut self, now: u64, next: Next) {
+        self.stuck = if now == self.last_time {
+            self.stuck + 1
+        } else {
+            0
+        };
+        self.last_time = now;
+        assert!(
+            self.stuck < STUCK_TURNS,
+            "time stands still: the shard neither works nor sleeps"
+        );
+        let full = self.gate.is_full();
+        self.times_full += u64::from(full && !self.was_full);
+        self.was_full = full;
+    }
+
+    /// Ends in order, after [`Step::Finished`].
+    pub(crate) fn finish(mut self, world: &mut SimIo) -> Remains {
+        self.shard.stop(world);
+        world.settle();
+        self.shard.into_remains()
+    }
+}
+
+impl Author {
+    fn publish(&mut self, ledger: &SharedLedger, now: u64, rng: &mut Rng) {
+        let number = ledger.borrow_mut().account(self.id).published;
+        if !self.filled {
+            let batch = Batch::of(ledger.borrow().seed(), self.id, number);
+            batch
+                .fill(&mut self.producer)
+                .unwrap_or_else(|error| panic!("filling: {error}"));
+            self.filled = true;
+        }
+        self.next_at = now + rng.between(1_000, self.pause);
+        match self.producer.try_publish() {
+            Ok(receipt) => {
+                ledger.borrow_mut().account(self.id).published += 1;
+                self.receipts.push(receipt);
+                self.filled = false;
+                self.left -= 1;
+            }
+            Err(Error::Backpressure { .. }) => self.next_at += 500_000,
+            Err(Error::Poisoned { .. }) => self.left = 0,
+            Err(error) => panic!("publishing: {error}"),
+        }
+    }
+
+    /// Counts the receipts that have reached `stage`.
+    fn advance(&self, stage: Stage, count: &mut u32) {
+        let rest = self.receipts.iter().skip(*count as usize);
+        for receipt in rest {
+            match receipt.reached(stage) {
+                Ok(true) => *count += 1,
+                Ok(false) => return,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The simulated world: a virtual disk, network and clock driven by a seed, with the real shard,
+//! slot and producer code on it, and an oracle that knows what was promised.
+//!
+//! One thread, no sleeping, no kernel files: a run of several crashes takes milliseconds, and the
+//! same seed does the same again.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `disk`, `storage`, `steward` | files with what is durable and what is not; operations in flight |
+//! | `net`, `server` | bytes under way; the genuine server's conversation |
+//! | `world` | all of it behind the seam, and the crashes |
+//! | `rows`, `ledger` | batches that follow from the seed; what was promised and what arrived |
+//! | `life`, `run` | one process; several of them after each other |
+//! | `watermark` | the scripted runs about acknowledgements ahead of the disk |
+#![cfg(feature = "uring")]
+
+mod clock;
+mod disk;
+mod ledger;
+mod life;
+mod net;
+mod random;
+mod rows;
+mod run;
+mod server;
+mod steward;
+mod storage;
+mod summary;
+mod watermark;
+mod world;
+
+pub use summary::Summary;
+pub use watermark::{acked_ahead_of_the_disk, watermark_file_ahead};
+
+use run::{Kind, Run};
+
+/// Runs a seed whose processes are killed. Panics where a promise is broken.
+pub fn run_kills(seed: u64) -> Summary {
+    Run::new(Kind::Kills, seed).go()
+}
+
+/// Runs a seed whose machine loses power. Panics where a promise is broken.
+pub fn run_power_cuts(seed: u64) -> Summary {
+    Run::new(Kind::PowerCuts, seed).go()
+}
+
+/// Runs a seed with kills and a disk that fails now and then. Panics where a promise is broken.
+pub fn run_faults(seed: u64) -> Summary {
+    Run::new(Kind::Faults, seed).go()
+}

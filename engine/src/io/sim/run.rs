@@ -1,0 +1,353 @@
+//! A run: a few processes one after the other on one disk, each but the last cut short, and the
+//! oracle's judgement at every reopening and at the end.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+
+use super::Summary;
+use super::disk::Keep;
+use super::ledger::Ledger;
+use super::life::{Life, Step};
+use super::net::NetManners;
+use super::random::{Rng, mix};
+use super::server::{ServerManners, SharedLedger};
+use super::storage::DiskManners;
+use super::world::{Crash, Manners, SimIo};
+use crate::config::Config;
+use crate::engine::{hand_back, open_slot};
+use crate::shard::Handover;
+
+/// Slot directory of every run.
+pub(crate) const SLOT: &str = "/sf/sim";
+/// Longest end of a run with a healthy server, in virtual nanoseconds and in turns.
+const END_NANOS_MAX: u64 = 600_000_000_000;
+const END_TURNS_MAX: u32 = 400_000;
+
+/// What may go wrong in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Processes are killed.
+    Kills,
+    /// The power is cut, or processes are killed.
+    PowerCuts,
+    /// Processes are killed, and the disk fails now and then.
+    Faults,
+}
+
+/// What the next opening must find, as frame numbers.
+#[derive(Debug, Default, Clone, Copy)]
+struct Expected {
+    after_kill: u64,
+    after_power_cut: u64,
+    at_most: u64,
+    acked_at_most: u64,
+}
+
+pub(crate) struct Run {
+    kind: Kind,
+    rng: Rng,
+    config: Config,
+    world: SimIo,
+    ledger: SharedLedger,
+    expected: Expected,
+    opened: (u64, u64),
+    pub(crate) summary: Summary,
+}
+
+impl Run {
+    pub(crate) fn new(kind: Kind, seed: u64) -> Self {
+        let mut rng = Rng::new(mix(&[seed, kind as u64]));
+        let ledger = Rc::new(RefCell::new(Ledger::new(seed)));
+        let manners = manners(kind, &mut rng);
+        let config = config(&mut rng);
+        let world = SimIo::new(rng.next(), manners, &ledger);
+        let summary = Summary {
+            seeds: 1,
+            ..Summary::default()
+        };
+        let (expected, opened) = (Expected::default(), (0, 0));
+        Self {
+            kind,
+            rng,
+            config,
+            world,
+            ledger,
+            expected,
+            opened,
+            summary,
+        }
+    }
+
+    /// All lives. Panics where a promise is broken.
+    pub(crate) fn go(mut self) -> Summary {
+        for _ in 0..self.rng.between(1, 4) {
+            let life = self.open();
+            let life = self.live(life);
+            self.end(life);
+        }
+        self.world.behave(healthy());
+        let life = self.open();
+        self.last(life)
+    }
+
+    /// Opens the slot, perhaps dying on the way a few times, and checks what it holds.
+    fn open(&mut self) -> Life {
+        let handover = loop {
+            self.world.start();
+            let mut fs = self.world.fs();
+            if self.rng.percent(20) {
+                fs = fs.dying_after(u32::try_from(self.rng.between(1, 45)).expect("small"));
+            }
+            let opened = open_slot(&fs, &self.config);
+            if fs.is_dead() {
+                drop(opened);
+                self.summary.opens_interrupted += 1;
+                self.crash();
+                continue;
+            }
+            match opened {
+                Ok(handover) => break handover.expect("runs have a directory"),
+                Err(error) => panic!("the slot does not open: {error}"),
+            }
+        };
+        self.check_opened(&handover);
+        let rng = self.rng.fork();
+        Life::start(&self.config, handover, &self.ledger, rng)
+            .unwrap_or_else(|error| panic!("the shard does not start: {error}"))
+    }
+
+    fn check_opened(&mut self, handover: &Handover) {
+        let (next, acked) = (handover.slot.next.0, handover.slot.acked.0);
+        let expected = self.expected;
+        assert!(
+            (expected.after_kill..=expected.at_most).contains(&next),
+            "reopened with frames below {next}, {expected:?}, {:?}",
+            handover.slot.report
+        );
+        assert!(
+            acked <= expected.acked_at_most,
+            "acked below {acked}, {expected:?}"
+        );
+        self.summary.recovered += next - acked;
+        self.summary.torn_tails += u64::from(handover.slot.report.torn_tail_bytes > 0);
+        self.opened = (next, acked);
+    }
+
+    /// Publishes and turns until the moment has come.
+    fn live(&mut self, mut life: Life) -> Life {
+        self.hire(&mut life);
+        let turns = self.rng.between(10, 5_000);
+        let mut waiting = false;
+        for _ in 0..turns {
+            if self.rng.below(200) == 0 {
+                // Somebody begins or ends waiting for stable.
+                life.gate.stable_waiters(if waiting { -1 } else { 1 });
+                waiting = !waiting;
+            }
+            let step = life.step(&mut self.world);
+            assert_eq!(step, Step::Alive, "the shard ended by itself");
+        }
+        self.summary.turns += turns;
+        life
+    }
+
+    fn hire(&mut self, life: &mut Life) {
+        for _ in 0..self.rng.between(1, 3) {
+            let batches = u32::try_from(self.rng.between(1, 60)).expect("small");
+            let pause = [20_000, 200_000, 2_000_000][self.rng.index(3)];
+            life.add_author(&self.config, batches, pause);
+        }
+    }
+
+    /// Ends a life: mostly by a crash, sometimes in order, without waiting for the server.
+    fn end(&mut self, mut life: Life) {
+        if self.rng.percent(15) {
+            let wait = self.rng.below(300_000_000);
+            self.close(life, wait);
+            return;
+        }
+        life.silence();
+        self.tally(&life);
+        self.crash();
+        drop(life);
+    }
+
+    /// Counts what a life did and what the next one must find.
+    fn tally(&mut self, life: &Life) {
+        let stats = life.gate.counters.stats();
+        let (next, acked) = self.opened;
+        self.expected = Expected {
+            after_kill: next + stats.frames_written,
+            after_power_cut: next + stats.frames_stable,
+            at_most: next + stats.frames_published,
+            acked_at_most: acked + stats.frames_acked,
+        };
+        let summary = &mut self.summary;
+        summary.lives += 1;
+        summary.frames += stats.frames_published;
+        summary.rotations += stats.segments_written;
+        summary.trims += stats.segments_trimmed;
+        summary.replays += stats.frames_replayed;
+        summary.reconnects += stats.reconnects_succeeded;
+        summary.disk_errors += stats.disk_errors;
+        summary.times_full += life.times_full;
+        summary.dictionary_writes += self.world.dictionary_writes();
+    }
+
+    fn crash(&mut self) {
+        let power_cut = self.kind == Kind::PowerCuts && self.rng.percent(75);
+        let mut ledger = self.ledger.borrow_mut();
+        if power_cut {
+            self.summary.power_cuts += 1;
+            ledger.powerless();
+            self.expected.after_kill = self.expected.after_power_cut;
+        } else {
+            self.summary.kills += 1;
+            ledger.killed();
+        }
+        drop(ledger);
+        self.world.crash(if power_cut {
+            Crash::PowerCut
+        } else {
+            Crash::Kill(Keep::Random)
+        });
+    }
+
+    /// Closes in order, waiting `wait` virtual nanoseconds for the server.
+    fn close(&mut self, mut life: Life, wait: u64) {
+        life.gate.close(self.world.clock.now() + wait);
+        life.silence();
+        let limit = self.world.clock.now() + END_NANOS_MAX;
+        let mut turns = 0;
+        while life.step(&mut self.world) == Step::Alive {
+            turns += 1;
+            let late = turns > END_TURNS_MAX || self.world.clock.now() > limit;
+            assert!(!late, "close hangs: {:?}", life.gate.counters.stats());
+        }
+        self.summary.turns += u64::from(turns);
+        self.tally(&life);
+        self.ledger.borrow_mut().killed();
+        let fs = self.world.fs();
+        let remains = life.finish(&mut self.world);
+        let drained = remains.frames == 0 && remains.poisoned.is_none();
+        hand_back(&fs, remains).unwrap_or_else(|error| panic!("close: {error}"));
+        if drained {
+            self.expected = Expected::default();
+            self.summary.drained += 1;
+            let mut names = self.world.names(Path::new(SLOT));
+            names.sort();
+            assert_eq!(names, [".lock", ".lock.pid"], "a drained slot is empty");
+        }
+    }
+
+    /// The last life: the server is well, everything is delivered, the slot ends empty.
+    fn last(mut self, mut life: Life) -> Summary {
+        self.hire(&mut life);
+        let limit = self.world.clock.now() + END_NANOS_MAX;
+        let mut turns = 0;
+        while !life.is_silent() {
+            assert_eq!(
+                life.step(&mut self.world),
+                Step::Alive,
+                "the shard ended by itself"
+            );
+            turns += 1;
+            let late = turns > END_TURNS_MAX || self.world.clock.now() > limit;
+            assert!(!late, "publishing hangs: {:?}", life.gate.counters.stats());
+        }
+        self.summary.turns += u64::from(turns);
+        let drained = self.summary.drained;
+        self.close(life, 2 * END_NANOS_MAX);
+        assert_eq!(
+            self.summary.drained,
+            drained + 1,
+            "the last close leaves nothing behind"
+        );
+        let ledger = self.ledger.borrow();
+        ledger.check_settled();
+        self.summary.arrivals = ledger.arrivals;
+        self.summary.repeats = ledger.repeats;
+        self.summary.dials = self.world.net.dials;
+        self.summary.virtual_millis = self.world.clock.now() / 1_000_000;
+        self.summary
+    }
+}
+
+fn config(rng: &mut Rng) -> Config {
+    let host = ["127.0.0.1", "db.example"][rng.index(2)];
+    let total = rng.between(2, 10) * 64;
+    let spin = [0, 5, 50][rng.index(3)];
+    let durability = match rng.below(10) {
+        0..4 => "memory",
+        4..7 => "flush",
+        7 => "append",
+        _ => "periodic;sf_sync_interval_millis=20",
+    };
+    let text = format!(
+        "ws::addr={host}:9000;sf_dir=/sf;sender_id=sim;sf_max_segment_bytes=64k;\
+         sf_max_total_bytes={total}k;sf_durability={durability};initial_connect_retry=async;\
+         spin_micros={spin};intake_ring_bytes=131072;max_frame_rejections=1000000;"
+    );
+    Config::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn manners(kind: Kind, rng: &mut Rng) -> Manners {
+    let faults = kind == Kind::Faults;
+    Manners {
+        disk: DiskManners {
+            write_nanos: [30_000, 300_000, 3_000_000][rng.index(3)],
+            sync_nanos: [100_000, 1_000_000, 6_000_000][rng.index(3)],
+            slow_percent: [0, 3][rng.index(2)],
+            queue_full_percent: [0, 5][rng.index(2)],
+            short_percent: if faults { 5 } else { 0 },
+            broken_per_myriad: if faults { [0, 0, 20][rng.index(3)] } else { 0 },
+        },
+        full_percent: if faults { 30 } else { 0 },
+        net: NetManners {
+            delay_nanos: [30_000, 300_000, 5_000_000][rng.index(3)],
+            hang_percent: [0, 5][rng.index(2)],
+            break_percent: [0, 30, 70][rng.index(3)],
+            break_nanos: [5_000_000, 200_000_000][rng.index(2)],
+            outages: [
+                None,
+                Some((80_000_000, 40_000_000)),
+                Some((20_000_000, 400_000_000)),
+            ][rng.index(3)],
+            server: ServerManners {
+                ack_nanos: [50_000, 1_000_000, 20_000_000][rng.index(3)],
+                silent_percent: [0, 0, 30, 100][rng.index(4)],
+                refused_per_myriad: [0, 50][rng.index(2)],
+                ping_percent: 5,
+            },
+        },
+    }
+}
+
+/// A world without faults.
+pub(crate) fn healthy() -> Manners {
+    Manners {
+        disk: DiskManners {
+            write_nanos: 100_000,
+            sync_nanos: 300_000,
+            slow_percent: 0,
+            queue_full_percent: 0,
+            short_percent: 0,
+            broken_per_myriad: 0,
+        },
+        full_percent: 0,
+        net: NetManners {
+            delay_nanos: 100_000,
+            hang_percent: 0,
+            break_percent: 0,
+            break_nanos: 1,
+            outages: None,
+            server: ServerManners {
+                ack_nanos: 200_000,
+                silent_percent: 0,
+                refused_per_myriad: 0,
+                ping_percent: 1,
+            },
+        },
+    }
+}

@@ -1,0 +1,83 @@
+//! The steward of the simulated world: one request after the other, each answered after a delay.
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use super::clock::SimClock;
+use super::disk::SimFs;
+use super::random::Rng;
+use crate::io::{Reply, Request};
+use crate::steward::perform;
+
+/// Longest time a request takes, in nanoseconds.
+const REQUEST_NANOS: u64 = 8_000_000;
+/// Requests that may wait.
+const QUEUE: usize = 64;
+
+/// Requests waiting for their turn.
+#[derive(Debug)]
+pub(crate) struct SimSteward {
+    fs: SimFs,
+    clock: SimClock,
+    rng: Rng,
+    waiting: VecDeque<(u64, Request)>,
+}
+
+impl SimSteward {
+    pub(crate) fn new(fs: SimFs, clock: SimClock, rng: Rng) -> Self {
+        Self {
+            fs,
+            clock,
+            rng,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn request(&mut self, request: Request) -> Result<(), Request> {
+        if self.waiting.len() >= QUEUE {
+            return Err(request);
+        }
+        let from = self
+            .waiting
+            .back()
+            .map_or(self.clock.now(), |(due, _)| *due);
+        self.waiting
+            .push_back((from + self.rng.between(10_000, REQUEST_NANOS), request));
+        Ok(())
+    }
+
+    /// Does what is due.
+    pub(super) fn reply(&mut self) -> Option<Reply> {
+        let now = self.clock.now();
+        let (_, request) = self.waiting.pop_front_if(|(due, _)| *due <= now)?;
+        Some(match request {
+            // The simulated network asks for no address.
+            Request::Resolve { port, .. } => {
+                Reply::Resolved(Ok(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))]))
+            }
+            request => perform(&self.fs, request),
+        })
+    }
+
+    /// When the next answer comes.
+    pub(crate) fn next_at(&self) -> u64 {
+        self.waiting.front().map_or(u64::MAX, |(due, _)| *due)
+    }
+
+    /// The process dies: what was asked for first may be half done.
+    pub(crate) fn abandon(&mut self) {
+        if let Some((_, request)) = self.waiting.pop_front() {
+            let steps = u32::try_from(self.rng.below(8)).expect("a small number");
+            // Nobody is left to hear the answer.
+            drop(perform(&self.fs.clone().dying_after(steps), request));
+        }
+        self.waiting.clear();
+    }
+
+    /// The engine closes in order: the steward does what it was asked for.
+    pub(crate) fn finish(&mut self) {
+        while let Some((_, request)) = self.waiting.pop_front() {
+            drop(perform(&self.fs, request));
+        }
+    }
+}

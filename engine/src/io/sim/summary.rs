@@ -1,0 +1,76 @@
+//! What runs did, as counts.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+macro_rules! summary {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Counts of one run, or of many.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct Summary {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl AddAssign for Summary {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$name += other.$name;)*
+            }
+        }
+
+        impl fmt::Display for Summary {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let counts = [$((stringify!($name), self.$name)),*];
+                for (index, (name, count)) in counts.into_iter().enumerate() {
+                    let comma = if index == 0 { "" } else { ", " };
+                    write!(f, "{comma}{name} {count}")?;
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+summary! {
+    /// Seeds run.
+    seeds,
+    /// Processes that ran.
+    lives,
+    /// Processes killed, while opening included.
+    kills,
+    /// Power cuts.
+    power_cuts,
+    /// Openings that a crash cut short.
+    opens_interrupted,
+    /// Slots closed with everything acked.
+    drained,
+    /// Frames published.
+    frames,
+    /// Frames that arrived at the server.
+    arrivals,
+    /// Frames that arrived again.
+    repeats,
+    /// Unacked frames found by openings.
+    recovered,
+    /// Active segments found with a torn tail.
+    torn_tails,
+    /// Segments that became active.
+    rotations,
+    /// Segments removed after acknowledgement.
+    trims,
+    /// Dictionary chunks written.
+    dictionary_writes,
+    /// Times the cap was reached.
+    times_full,
+    /// Frames sent again on a new connection.
+    replays,
+    /// Connections that reached the server.
+    dials,
+    /// Connections after the first of a process.
+    reconnects,
+    /// Disk operations that failed.
+    disk_errors,
+    /// Turns of the shard.
+    turns,
+    /// Virtual time.
+    virtual_millis,
+}

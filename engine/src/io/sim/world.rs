@@ -1,0 +1,207 @@
+//! The world of a shard: disk, steward, network and clock behind the seam, and its crashes.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use super::clock::SimClock;
+use super::disk::{Keep, SimDisk, SimFs};
+use super::net::{Net, NetManners};
+use super::random::Rng;
+use super::server::SharedLedger;
+use super::steward::SimSteward;
+use super::storage::{DiskManners, Operations};
+use crate::io::{Clock, DiskOp, Done, Reply, Request, Steward, Storage, Token, Transport};
+
+/// How a process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Crash {
+    /// It is killed; this much survives of each write in flight.
+    Kill(Keep),
+    /// The machine loses power.
+    PowerCut,
+}
+
+/// How a world behaves.
+#[derive(Debug, Clone)]
+pub(crate) struct Manners {
+    pub(crate) disk: DiskManners,
+    /// Reservations of new files that find the disk full, of 100.
+    pub(crate) full_percent: u64,
+    pub(crate) net: NetManners,
+}
+
+/// The simulated world. It outlives the processes that run on it, one after the other.
+#[derive(Debug)]
+pub(crate) struct SimIo {
+    pub(crate) clock: SimClock,
+    pub(crate) disk: SimDisk,
+    pub(crate) net: Net,
+    manners: Manners,
+    rng: Rng,
+    operations: Operations,
+    steward: SimSteward,
+}
+
+impl SimIo {
+    /// A new world with an empty disk.
+    pub(crate) fn new(seed: u64, manners: Manners, ledger: &SharedLedger) -> Self {
+        let mut rng = Rng::new(seed);
+        let (clock, disk) = (SimClock::new(), SimDisk::new());
+        let net_manners = manners.net.clone();
+        let net = Net::new(
+            clock.clone(),
+            rng.fork(),
+            net_manners,
+            SharedLedger::clone(ledger),
+        );
+        let operations = Operations::new(
+            disk.clone(),
+            clock.clone(),
+            rng.fork(),
+            manners.disk.clone(),
+        );
+        let steward = SimSteward::new(disk.fs(&clock), clock.clone(), rng.fork());
+        Self {
+            clock,
+            disk,
+            net,
+            manners,
+            rng,
+            operations,
+            steward,
+        }
+    }
+
+    /// File calls of the process that runs now, for opening and closing.
+    pub(crate) fn fs(&self) -> SimFs {
+        self.disk.fs(&self.clock)
+    }
+
+    /// The process ends; another may start. Its shard must not turn again.
+    pub(crate) fn crash(&mut self, crash: Crash) {
+        self.steward.abandon();
+        self.net.hang_up();
+        let in_flight = self.operations.abandon();
+        match crash {
+            Crash::Kill(keep) => self.disk.kill(&in_flight, keep, &mut self.rng),
+            Crash::PowerCut => self.disk.power_cut(&in_flight, &mut self.rng),
+        }
+        self.start();
+    }
+
+    /// The process ends in order: the steward finishes, nothing is in flight.
+    pub(crate) fn settle(&mut self) {
+        assert!(
+            self.operations.is_idle(),
+            "the shard ended with operations in flight"
+        );
+        self.steward.finish();
+    }
+
+    /// Other manners for the processes that start from now on, and for the network at once.
+    pub(crate) fn behave(&mut self, manners: Manners) {
+        self.net.behave(manners.net.clone());
+        self.manners = manners;
+    }
+
+    /// A process starts: nothing of an earlier one is left.
+    pub(crate) fn start(&mut self) {
+        let fs = self.fs().full(self.manners.full_percent);
+        self.steward = SimSteward::new(fs, self.clock.clone(), self.rng.fork());
+        let manners = self.manners.disk.clone();
+        self.operations = Operations::new(
+            self.disk.clone(),
+            self.clock.clone(),
+            self.rng.fork(),
+            manners,
+        );
+    }
+
+    /// Dictionary chunks written.
+    pub(crate) fn dictionary_writes(&self) -> u64 {
+        self.operations.odd_writes()
+    }
+
+    /// Stops (or lets go on) every completion of the disk.
+    pub(crate) fn hold_disk(&mut self, held: bool) {
+        self.operations.hold(held);
+    }
+
+    /// Lets time pass to `until`, or to the first thing that wakes a parked shard: a completed
+    /// operation, an answer of the steward, bytes or the end of the connection.
+    pub(crate) fn sleep(&mut self, until: u64) {
+        loop {
+            let visible = self.operations.next_at().min(self.steward.next_at());
+            let visible = visible.min(self.net.next_visible()).min(until);
+            let hidden = self.net.next_hidden();
+            self.clock.advance_to(visible.min(hidden));
+            self.net.pump();
+            if visible <= hidden {
+                return;
+            }
+        }
+    }
+
+    /// Names in a directory.
+    pub(crate) fn names(&self, dir: &Path) -> Vec<String> {
+        self.disk.names(dir)
+    }
+}
+
+impl Storage for SimIo {
+    fn submit(&mut self, token: Token, op: DiskOp) -> Result<(), DiskOp> {
+        self.operations.submit(token, op)
+    }
+
+    fn kick(&mut self) {
+        self.operations.kick();
+    }
+
+    fn complete(&mut self) -> Option<Done> {
+        self.operations.complete()
+    }
+}
+
+impl Steward for SimIo {
+    fn request(&mut self, request: Request) -> Result<(), Request> {
+        self.steward.request(request)
+    }
+
+    fn reply(&mut self) -> Option<Reply> {
+        self.steward.reply()
+    }
+}
+
+impl Transport for SimIo {
+    fn dial(&mut self, _: SocketAddr) -> io::Result<()> {
+        self.net.dial();
+        Ok(())
+    }
+
+    fn dialed(&mut self) -> Option<io::Result<()>> {
+        self.net.dialed()
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.net.send(bytes)
+    }
+
+    fn recv(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.net.recv(bytes)
+    }
+
+    fn hang_up(&mut self) {
+        self.net.hang_up();
+    }
+}
+
+impl Clock for SimIo {
+    fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    fn random(&mut self) -> u64 {
+        self.rng.next()
+    }
+}

@@ -1,0 +1,165 @@
+//! The real file system. Symbolic links are never followed; modes are 0700 and 0600.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::path::Path;
+use std::time::Duration;
+
+use super::{check, retry};
+use crate::io::{Entry, EntryKind, File, FileOwner, Fs, OpenMode};
+
+/// A descriptor that closes with the last handle.
+pub(crate) struct OwnedFile(pub(crate) std::fs::File);
+
+impl FileOwner for OwnedFile {
+    fn raw(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+}
+
+/// File calls of the kernel.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RealFs;
+
+/// A `std::fs::File` view of a descriptor that the handle keeps open.
+fn std_file(file: &File) -> std::mem::ManuallyDrop<std::fs::File> {
+    // SAFETY: `file` owns the descriptor for longer than the returned view lives, and
+    // ManuallyDrop keeps the view from closing it.
+    std::mem::ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(file.raw()) })
+}
+
+fn c_path(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "path holds a NUL byte"))
+}
+
+impl Fs for RealFs {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        std::fs::DirBuilder::new().mode(0o700).create(path)
+    }
+
+    fn entries(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(dir)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            // A file unlinked between listing and looking is no longer an entry.
+            let Ok(meta) = entry.path().symlink_metadata() else {
+                continue;
+            };
+            let kind = if meta.file_type().is_file() {
+                EntryKind::File
+            } else if meta.is_dir() {
+                EntryKind::Directory
+            } else {
+                EntryKind::Other
+            };
+            found.push(Entry {
+                name,
+                kind,
+                bytes: meta.len(),
+            });
+        }
+        Ok(found)
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File> {
+        let flags = match mode {
+            OpenMode::Read => libc::O_RDONLY,
+            OpenMode::ReadWrite => libc::O_RDWR,
+            OpenMode::Direct => libc::O_RDWR | libc::O_DIRECT,
+            OpenMode::Create => libc::O_RDWR | libc::O_CREAT,
+            OpenMode::CreateNew => libc::O_RDWR | libc::O_CREAT | libc::O_EXCL,
+        };
+        let path = c_path(path)?;
+        let flags = flags | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+        // SAFETY: `path` is a live NUL-terminated string.
+        let fd = retry(|| check(unsafe { libc::open(path.as_ptr(), flags, 0o600) }))?;
+        // SAFETY: a fresh descriptor that nobody else owns.
+        let owned = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(File::new(OwnedFile(owned.into())))
+    }
+
+    fn bytes(&self, file: &File) -> io::Result<u64> {
+        Ok(std_file(file).metadata()?.len())
+    }
+
+    fn read_at(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        let file = std_file(file);
+        let mut done = 0;
+        while done < into.len() {
+            match retry(|| file.read_at(&mut into[done..], offset + done as u64))? {
+                0 => break,
+                n => done += n,
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        std_file(file).write_all_at(bytes, offset)
+    }
+
+    fn set_bytes(&self, file: &File, bytes: u64) -> io::Result<()> {
+        std_file(file).set_len(bytes)
+    }
+
+    fn allocate(&self, file: &File, bytes: u64) -> io::Result<()> {
+        let bytes = i64::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: no pointers.
+        retry(|| check(unsafe { libc::fallocate(file.raw(), 0, 0, bytes) })).map(drop)
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        std_file(file).sync_data()
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        std::fs::File::open(dir)?.sync_all()
+    }
+
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn try_lock(&self, file: &File) -> io::Result<bool> {
+        // SAFETY: no pointers.
+        let locked =
+            retry(|| check(unsafe { libc::flock(file.raw(), libc::LOCK_EX | libc::LOCK_NB) }));
+        match locked {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn unlock(&self, file: &File) -> io::Result<()> {
+        // SAFETY: no pointers.
+        retry(|| check(unsafe { libc::flock(file.raw(), libc::LOCK_UN) })).map(drop)
+    }
+
+    fn now(&self) -> u64 {
+        super::monotonic_nanos()
+    }
+
+    fn sleep(&self, nanos: u64) {
+        std::thread::sleep(Duration::from_nanos(nanos));
+    }
+
+    fn wall_micros(&self) -> u64 {
+        super::wall_micros()
+    }
+
+    fn pid(&self) -> u32 {
+        std::process::id()
+    }
+}

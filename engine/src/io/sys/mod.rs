@@ -1,0 +1,40 @@
+//! The kernel through libc: mappings, files, sockets, futexes, event descriptors, threads.
+//!
+//! Every wrapper here is small, safe to call, and the only place where its system call is made.
+
+mod event;
+mod fs;
+mod futex;
+mod region;
+mod socket;
+mod thread;
+
+pub(crate) use event::EventFd;
+pub(crate) use fs::RealFs;
+pub(crate) use futex::{futex_wait, futex_wake};
+pub(crate) use region::{BLOCK, Pinned, Region};
+pub(crate) use socket::Socket;
+pub(crate) use thread::{
+    block_signals, cpu_nanos, monotonic_nanos, name_thread, random_u64, wall_micros,
+};
+
+use std::io;
+
+/// Turns a `-1` return into the kernel's error.
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// Repeats a call that a signal interrupted.
+fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}

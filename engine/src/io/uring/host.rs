@@ -1,0 +1,169 @@
+//! The glommio executor that hosts a shard: one pinned thread, one task that turns and parks.
+//!
+//! glommio looks at its own rings only when idle or preempted, so a spinning turn ends with a zero
+//! sleep every [`REACTOR_EVERY`]. One repeating timer is always armed: an executor of glommio 0.9
+//! was seen to park for ever with runnable work, and the timer bounds that (design.md section 4).
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use glommio::io::BufferedFile;
+use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
+
+use super::UringIo;
+use crate::config::Config;
+use crate::error::Error;
+use crate::io::Clock;
+use crate::io::sys::block_signals;
+use crate::shard::{Next, Remains, Shard};
+
+const REACTOR_EVERY: u64 = 50_000;
+const HEARTBEAT: Duration = Duration::from_millis(10);
+
+/// A running shard.
+pub(crate) struct Hosted(ExecutorJoinHandle<Remains>);
+
+impl std::fmt::Debug for Hosted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hosted")
+    }
+}
+
+impl Hosted {
+    /// Waits for the shard to end.
+    pub(crate) fn join(self) -> Result<Remains, Error> {
+        self.0
+            .join()
+            .map_err(|error| Error::Internal(format!("the shard's thread: {error}")))
+    }
+}
+
+/// Starts the shard's thread.
+pub(crate) fn spawn(config: &Config, shard: Shard, io: UringIo) -> Result<Hosted, Error> {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    let core = match config.core {
+        Some(core) => Some(core),
+        None => cores.last().map(|core| core.id).filter(|_| config.pin),
+    };
+    let placement = match core {
+        Some(core) if config.pin => Placement::Fixed(core),
+        _ => Placement::Unbound,
+    };
+    if let Some(core) = core.filter(|_| config.pin) {
+        let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        io.workers_off(core, count);
+    }
+    let allowed: Vec<usize> = cores.iter().map(|core| core.id).collect();
+    LocalExecutorBuilder::new(placement)
+        .name("forebay-s0")
+        .preempt_timer(Duration::from_millis(1))
+        .io_memory(64 << 10)
+        .spawn(move || host(shard, io))
+        .map(Hosted)
+        .map_err(|error| Error::Unsupported {
+            what: format!("starting the shard on core {core:?} (allowed: {allowed:?})"),
+            reason: error.to_string(),
+            remedy: "Choose an allowed core with cores=N, or pin=off; raise ulimit -l if memory \
+                     cannot be locked",
+        })
+}
+
+/// What wakes the parked task.
+#[derive(Default)]
+struct Wake {
+    rung: Cell<bool>,
+    until: Cell<u64>,
+    stopping: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Wake {
+    fn wake(&self) {
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+}
+
+async fn host(mut shard: Shard, mut io: UringIo) -> Remains {
+    block_signals();
+    let gate = Arc::clone(io.gate());
+    let wake = Rc::new(Wake::default());
+    let heartbeat = glommio::spawn_local(heartbeat(Rc::clone(&wake)));
+    let bell = glommio::spawn_local(listen(gate.bell().as_raw_fd(), Rc::clone(&wake)));
+    let mut polled = io.now();
+    loop {
+        match shard.turn(&mut io) {
+            Next::Exit => break,
+            Next::Again => {
+                let now = io.now();
+                if now >= polled + REACTOR_EVERY {
+                    glommio::timer::sleep(Duration::ZERO).await;
+                    polled = io.now();
+                }
+            }
+            Next::Park(until) => {
+                gate.park();
+                if io.arm(gate.bell()).is_ok() && !shard.has_input() && !io.has_input() {
+                    sleep(&wake, until).await;
+                }
+                io.disarm();
+                gate.unpark();
+                polled = io.now();
+            }
+        }
+    }
+    shard.stop(&mut io);
+    io.drain();
+    wake.stopping.set(true);
+    gate.bell().ring();
+    bell.await;
+    heartbeat.await;
+    drop(io);
+    shard.into_remains()
+}
+
+/// Waits for the bell or for the heartbeat that finds `until` passed.
+async fn sleep(wake: &Wake, until: u64) {
+    wake.until.set(until);
+    poll_fn(|context| {
+        if wake.rung.take() || crate::io::sys::monotonic_nanos() >= wake.until.get() {
+            return Poll::Ready(());
+        }
+        *wake.waker.borrow_mut() = Some(context.waker().clone());
+        Poll::Pending
+    })
+    .await;
+}
+
+async fn heartbeat(wake: Rc<Wake>) {
+    while !wake.stopping.get() {
+        glommio::timer::sleep(HEARTBEAT).await;
+        if crate::io::sys::monotonic_nanos() >= wake.until.get() {
+            wake.wake();
+        }
+    }
+}
+
+/// Keeps one read of the bell's descriptor outstanding.
+async fn listen(bell: i32, wake: Rc<Wake>) {
+    // SAFETY: duplicates a live descriptor; the duplicate is ours.
+    let own = unsafe { libc::fcntl(bell, libc::F_DUPFD_CLOEXEC, 0) };
+    assert!(own >= 0, "dup of the bell: {}", io::Error::last_os_error());
+    // SAFETY: `own` is a fresh descriptor that nobody else owns.
+    let file = unsafe { BufferedFile::from_raw_fd(own) };
+    while !wake.stopping.get() {
+        if file.read_at(0, 8).await.is_err() {
+            glommio::timer::sleep(HEARTBEAT).await;
+        }
+        wake.rung.set(true);
+        wake.wake();
+    }
+    let _ = file.close().await;
+}

@@ -1,0 +1,11 @@
+//! The kernel behind the seam: one raw io_uring ring per shard, a non-blocking socket polled
+//! through it, and a glommio executor that hosts the turns.
+
+mod driver;
+mod host;
+mod probe;
+
+pub use driver::Tap;
+pub(crate) use driver::UringIo;
+pub(crate) use host::{Hosted, spawn};
+pub(crate) use probe::probe;

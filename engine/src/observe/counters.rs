@@ -1,0 +1,147 @@
+//! The counters of one shard: a fixed layout of 64-bit words with one writer each.
+//!
+//! The layout is `repr(C)`, so that the region can later be mapped into a file and read by
+//! another process. Fields are only ever appended.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Histogram;
+
+/// A counter or gauge with one writing thread.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub(crate) struct Word(AtomicU64);
+
+impl Word {
+    /// Adds to a counter. One writing thread only: no read-modify-write instruction is needed.
+    #[inline]
+    pub(crate) fn add(&self, n: u64) {
+        self.0.store(
+            self.0.load(Ordering::Relaxed).wrapping_add(n),
+            Ordering::Relaxed,
+        );
+    }
+
+    /// Adds to a counter that several threads write.
+    pub(crate) fn add_shared(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Sets a gauge.
+    #[inline]
+    pub(crate) fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
+    }
+
+    /// The present value.
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counters and histograms of one shard, in one region.
+        #[derive(Debug, Default)]
+        #[repr(C)]
+        pub(crate) struct Counters {
+            $($(#[$doc])* pub $name: Word,)*
+            /// Nanoseconds from accepted to written, per frame.
+            pub accept_to_written: Histogram,
+            /// Nanoseconds from accepted to stable, per frame.
+            pub accept_to_stable: Histogram,
+            /// Nanoseconds from accepted to acked, per frame.
+            pub accept_to_acked: Histogram,
+        }
+
+        /// A snapshot of the counters.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Stats {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Counters {
+            /// A snapshot.
+            pub(crate) fn stats(&self) -> Stats {
+                Stats { $($name: self.$name.get(),)* }
+            }
+        }
+
+        impl Stats {
+            /// Every counter with its name, in the order of the layout.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Frames given an FSN by this process.
+    frames_published,
+    /// Rows in them.
+    rows_published,
+    /// Their bytes on disk, frame headers included.
+    bytes_published,
+    /// Frames whose write completed.
+    frames_written,
+    /// Frames covered by an fdatasync.
+    frames_stable,
+    /// Frames confirmed by the server, recovered ones included.
+    frames_acked,
+    /// Rows confirmed by the server, of frames published by this process.
+    rows_acked,
+    /// Frames handed to the socket.
+    frames_sent,
+    /// Frames sent again after a reconnect.
+    frames_replayed,
+    /// Unacked frames found in the slot at start.
+    frames_recovered,
+    /// Bytes handed to the socket.
+    bytes_sent,
+    /// Segments that became active.
+    segments_written,
+    /// Segments removed after acknowledgement.
+    segments_trimmed,
+    /// Gauge: frames not acked.
+    unacked_frames,
+    /// Gauge: bytes of frames not acked.
+    unacked_bytes,
+    /// Gauge: bytes of segments, spares and dictionary (memory mode: of segments).
+    disk_bytes,
+    /// Bytes written to segments, padding included.
+    journal_bytes_written,
+    /// Journal commits (one write each).
+    commits,
+    /// fdatasync calls of the journal.
+    syncs,
+    /// Connection attempts.
+    reconnect_attempts,
+    /// Connections established after the first.
+    reconnects_succeeded,
+    /// Error answers of the server.
+    server_errors,
+    /// Producer calls that found the engine full.
+    backpressure_stalls,
+    /// Times the intake waited for a spare segment or a rotation.
+    rotation_stalls,
+    /// Cumulative OKs received.
+    oks_received,
+    /// Turns of the shard.
+    turns,
+    /// Times the shard parked.
+    parks,
+    /// CPU time of the shard's thread, updated about every 100 ms.
+    shard_cpu_nanos,
+    /// Gauge: 1 while a server is connected.
+    connected,
+    /// Symbols in the dictionary.
+    symbols,
+    /// Bytes of torn tail found and zeroed at start.
+    torn_tail_bytes,
+    /// Connections dropped because a stored frame exceeds the server's cap.
+    blocked_by_cap,
+    /// Disk operations that failed.
+    disk_errors,
+}

@@ -1,0 +1,44 @@
+//! Comparing short names fast: rows repeat their columns, so almost every comparison is of equal
+//! names of a few bytes, where a call of `memcmp` costs more than the comparison.
+
+/// Whether two names are equal.
+#[inline]
+pub(super) fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len() != b.len() {
+        return false;
+    }
+    match a.len() {
+        0 => true,
+        1..=3 => a.iter().zip(b).all(|(x, y)| x == y),
+        4..=7 => ends::<4>(a) == ends::<4>(b),
+        8..=16 => ends::<8>(a) == ends::<8>(b),
+        _ => a == b,
+    }
+}
+
+/// The first and the last `N` bytes, which overlap or touch for lengths of `N` to `2 * N`.
+#[inline]
+fn ends<const N: usize>(bytes: &[u8]) -> (Option<&[u8; N]>, Option<&[u8; N]>) {
+    (bytes.first_chunk(), bytes.last_chunk())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same;
+
+    #[test]
+    fn names_compare_like_strings() {
+        let text = "abcdefghijklmnopqrstuvwxyz";
+        for len in 0..text.len() {
+            let a = &text[..len];
+            assert!(same(a, &a.to_owned()));
+            assert!(!same(a, &text[..=len]));
+            for at in 0..len {
+                let mut other = a.to_owned();
+                other.replace_range(at..=at, "#");
+                assert!(!same(a, &other), "{a} {other}");
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The rows of one table in the batch under construction, column by column.
+
+use forebay_wire::encode::ColumnBuffer;
+use forebay_wire::types::ColumnType;
+
+use super::names::same;
+
+/// Most columns of a table block (protocol.md section 10.7).
+const COLUMNS_MAX: usize = 2048;
+/// Most rows of a table block (protocol.md section 10.7).
+const ROWS_MAX: usize = 1_000_000;
+
+/// A named column.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) buffer: ColumnBuffer,
+}
+
+/// A table's columns and how many whole rows they hold.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) name: String,
+    pub(super) columns: Vec<Column>,
+    pub(super) rows: usize,
+    /// Position where the next column of the row is expected.
+    next: usize,
+    /// Columns set in the row under construction.
+    set: usize,
+}
+
+impl Table {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            columns: Vec::new(),
+            rows: 0,
+            next: 0,
+            set: 0,
+        }
+    }
+
+    /// A row begins.
+    #[inline]
+    pub(super) fn begin_row(&mut self) {
+        self.next = 0;
+        self.set = 0;
+    }
+
+    /// Columns set in this row.
+    pub(super) fn columns_set(&self) -> usize {
+        self.set
+    }
+
+    /// The buffer for this row's value of `name`: found by position first, because rows repeat
+    /// their shape, then by name. `check` judges the name of a new column.
+    #[inline]
+    pub(super) fn column(
+        &mut self,
+        name: &str,
+        ty: ColumnType,
+        check: impl FnOnce(&str) -> Result<(), String>,
+    ) -> Result<&mut ColumnBuffer, String> {
+        let expected = self
+            .columns
+            .get(self.next)
+            .is_some_and(|column| same(&column.name, name));
+        let index = if expected {
+            self.next
+        } else {
+            self.find(name, ty, check)?
+        };
+        let column = &mut self.columns[index];
+        if column.buffer.column_type() != ty {
+            return Err(type_change(&column.buffer, ty));
+        }
+        if column.buffer.rows() != self.rows {
+            return Err("the row has this column already".to_owned());
+        }
+        self.next = index + 1;
+        self.set += 1;
+        Ok(&mut column.buffer)
+    }
+
+    #[cold]
+    fn find(
+        &mut self,
+        name: &str,
+        ty: ColumnType,
+        check: impl FnOnce(&str) -> Result<(), String>,
+    ) -> Result<usize, String> {
+        if let Some(index) = self
+            .columns
+            .iter()
+            .position(|column| same(&column.name, name))
+        {
+            return Ok(index);
+        }
+        check(name)?;
+        if self.columns.len() >= COLUMNS_MAX {
+            return Err(format!("a table has at most {COLUMNS_MAX} columns"));
+        }
+        if let Some(twin) = self
+            .columns
+            .iter()
+            .find(|c| c.name.eq_ignore_ascii_case(name))
+        {
+            return Err(format!("differs only in case from column {:?}", twin.name));
+        }
+        let mut buffer = ColumnBuffer::new(ty);
+        buffer.push_nulls(self.rows);
+        self.columns.push(Column {
+            name: name.to_owned(),
+            buffer,
+        });
+        Ok(self.columns.len() - 1)
+    }
+
+    /// Completes the row: columns it did not set get a NULL.
+    #[inline]
+    pub(super) fn end_row(&mut self) -> Result<(), String> {
+        if self.rows >= ROWS_MAX {
+            return Err(format!(
+                "a batch holds at most {ROWS_MAX} rows of a table: flush first"
+            ));
+        }
+        if self.set < self.columns.len() {
+            for column in &mut self.columns {
+                if column.buffer.rows() == self.rows {
+                    column.buffer.push_null();
+                }
+            }
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Takes back what the row under construction has set; columns it brought go with it.
+    #[cold]
+    pub(super) fn drop_row(&mut self) {
+        let rows = self.rows;
+        for column in &mut self.columns {
+            column.buffer.truncate(rows);
+        }
+        self.begin_row();
+    }
+
+    /// Forgets the rows and keeps the columns.
+    pub(super) fn clear(&mut self) {
+        for column in &mut self.columns {
+            column.buffer.clear();
+        }
+        self.rows = 0;
+    }
+}
+
+fn type_change(buffer: &ColumnBuffer, ty: ColumnType) -> String {
+    format!(
+        "is {:?} in this producer and cannot take a {ty:?}",
+        buffer.column_type()
+    )
+}

@@ -1,0 +1,131 @@
+//! An intake entry: one batch, self-contained, as it lies in the ring.
+//!
+//! ```text
+//! accepted_ns u64 | rows u32 | tables u32 | symbols u32 | symbol_bytes u32 | runs u32 | block_bytes u32
+//! symbols:  { local id u32 | length u32 | text }   the symbols that the batch uses
+//! runs:     { offset in blocks u32 | cells u32 }   where symbol cells are
+//! blocks:   table blocks as on the wire, but symbol cells are local ids of 4 bytes
+//! ```
+//!
+//! The shard alone knows the slot's symbol ids; it turns local ids into global ones while it
+//! copies the blocks into the journal. All integers are little-endian.
+
+/// Bytes before the symbol section.
+pub(crate) const HEADER_BYTES: usize = 32;
+/// Bytes of a symbol before its text.
+pub(crate) const SYMBOL_HEAD_BYTES: usize = 8;
+/// Bytes of a run.
+pub(crate) const RUN_BYTES: usize = 8;
+
+/// The fixed part of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EntryHeader {
+    /// Monotonic time of acceptance.
+    pub(crate) accepted_ns: u64,
+    /// Rows in all tables.
+    pub(crate) rows: u32,
+    /// Table blocks.
+    pub(crate) tables: u32,
+    /// Symbols listed.
+    pub(crate) symbols: u32,
+    /// Bytes of the symbol section.
+    pub(crate) symbol_bytes: u32,
+    /// Runs listed.
+    pub(crate) runs: u32,
+    /// Bytes of the blocks.
+    pub(crate) block_bytes: u32,
+}
+
+impl EntryHeader {
+    /// Bytes of the whole entry.
+    pub(crate) fn entry_bytes(&self) -> usize {
+        HEADER_BYTES
+            + self.symbol_bytes as usize
+            + self.runs as usize * RUN_BYTES
+            + self.block_bytes as usize
+    }
+
+    /// Largest message the entry can become, whatever ids its symbols get: cells only shrink.
+    pub(crate) fn message_bytes_max(&self) -> usize {
+        const HEADER_AND_TWO_VARINTS: usize = 12 + 20;
+        HEADER_AND_TWO_VARINTS + self.symbol_bytes as usize + self.block_bytes as usize
+    }
+
+    /// Writes the header to the first [`HEADER_BYTES`] of `out`.
+    pub(crate) fn write(&self, out: &mut [u8]) {
+        out[..8].copy_from_slice(&self.accepted_ns.to_le_bytes());
+        let words = [
+            self.rows,
+            self.tables,
+            self.symbols,
+            self.symbol_bytes,
+            self.runs,
+            self.block_bytes,
+        ];
+        for (word, place) in words
+            .into_iter()
+            .zip(out[8..HEADER_BYTES].chunks_exact_mut(4))
+        {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+}
+
+/// A parsed entry.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    /// The fixed part.
+    pub(crate) header: EntryHeader,
+    symbols: &'a [u8],
+    runs: &'a [u8],
+    /// Table blocks with local ids.
+    pub(crate) blocks: &'a [u8],
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+impl<'a> Entry<'a> {
+    /// Splits an entry; `None` if its lengths do not add up.
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let header = EntryHeader {
+            accepted_ns: u64::from_le_bytes(*bytes.first_chunk()?),
+            rows: word(bytes, 8)?,
+            tables: word(bytes, 12)?,
+            symbols: word(bytes, 16)?,
+            symbol_bytes: word(bytes, 20)?,
+            runs: word(bytes, 24)?,
+            block_bytes: word(bytes, 28)?,
+        };
+        if header.entry_bytes() != bytes.len() {
+            return None;
+        }
+        let (symbols, rest) = bytes[HEADER_BYTES..].split_at(header.symbol_bytes as usize);
+        let (runs, blocks) = rest.split_at(header.runs as usize * RUN_BYTES);
+        Some(Self {
+            header,
+            symbols,
+            runs,
+            blocks,
+        })
+    }
+
+    /// The symbols used, as (local id, text). Ends early at a malformed one.
+    pub(crate) fn symbols(&self) -> impl Iterator<Item = (u32, &'a str)> {
+        let mut rest = self.symbols;
+        std::iter::from_fn(move || {
+            let (local, bytes) = (word(rest, 0)?, word(rest, 4)? as usize);
+            let text = rest.get(SYMBOL_HEAD_BYTES..SYMBOL_HEAD_BYTES.checked_add(bytes)?)?;
+            rest = &rest[SYMBOL_HEAD_BYTES + bytes..];
+            Some((local, std::str::from_utf8(text).ok()?))
+        })
+    }
+
+    /// Runs of symbol cells in the blocks, as (offset, cells).
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (usize, usize)> + 'a {
+        self.runs
+            .chunks_exact(RUN_BYTES)
+            .filter_map(|run| Some((word(run, 0)? as usize, word(run, 4)? as usize)))
+    }
+}

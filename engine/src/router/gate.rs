@@ -1,0 +1,324 @@
+//! What all producers of one shard share with it: the doorbell, the list of lanes that join, the
+//! state that refusals quote, and the request to stop.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::lane::{Lane, LaneEnd};
+use crate::error::{Error, Pressure};
+use crate::io::sys::{EventFd, futex_wait, futex_wake, monotonic_nanos};
+use crate::observe::Counters;
+
+const AWAKE: u32 = 0;
+const PARKED: u32 = 1;
+
+/// Why an engine takes no more rows: latched once, delivered once through `close` too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Terminal {
+    /// `host:port` of the server, empty where the cause is local.
+    pub endpoint: String,
+    /// What happened.
+    pub reason: String,
+}
+
+impl Terminal {
+    /// The error that callers get.
+    pub(crate) fn to_error(&self) -> Error {
+        if self.endpoint.is_empty() {
+            return Error::Poisoned {
+                cause: self.reason.clone(),
+            };
+        }
+        Error::Peer {
+            endpoint: self.endpoint.clone(),
+            reason: self.reason.clone(),
+            retryable: false,
+        }
+    }
+}
+
+/// The doorway of one shard.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    state: AtomicU32,
+    bell: EventFd,
+    joining: Mutex<Vec<LaneEnd>>,
+    has_joining: AtomicBool,
+    lanes: Mutex<Vec<Arc<Lane>>>,
+    /// Deadline of `close` on the monotonic clock; `u64::MAX` while open.
+    closing: AtomicU64,
+    terminal: OnceLock<Terminal>,
+    closed: AtomicBool,
+    /// Bumped and woken at every change of connection state; `connect` and `close` wait on it.
+    news: AtomicU32,
+    rounds_failed: AtomicU32,
+    last_failure: Mutex<String>,
+    outage_since: AtomicU64,
+    outage_attempts: AtomicU64,
+    stable_waiters: AtomicI32,
+    full: AtomicBool,
+    /// Counters of the shard.
+    pub counters: Box<Counters>,
+}
+
+impl Gate {
+    /// A gate whose shard has not started yet. `bell` is the descriptor that wakes it.
+    pub(crate) fn new(bell: EventFd) -> Self {
+        Self {
+            state: AtomicU32::new(AWAKE),
+            bell,
+            joining: Mutex::default(),
+            has_joining: AtomicBool::new(false),
+            lanes: Mutex::default(),
+            closing: AtomicU64::new(u64::MAX),
+            terminal: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            news: AtomicU32::new(0),
+            rounds_failed: AtomicU32::new(0),
+            last_failure: Mutex::default(),
+            outage_since: AtomicU64::new(0),
+            outage_attempts: AtomicU64::new(0),
+            stable_waiters: AtomicI32::new(0),
+            full: AtomicBool::new(false),
+            counters: Box::default(),
+        }
+    }
+
+    /// The bell's descriptor, for the host of the shard.
+    pub(crate) fn bell(&self) -> &EventFd {
+        &self.bell
+    }
+
+    // --- producers ---
+
+    /// Tells the shard that there is work; a system call only if it is parked.
+    #[inline]
+    pub(crate) fn knock(&self) {
+        fence(Ordering::SeqCst);
+        if self.state.load(Ordering::Relaxed) == PARKED {
+            self.ring_bell();
+        }
+    }
+
+    #[cold]
+    fn ring_bell(&self) {
+        if self.state.swap(AWAKE, Ordering::SeqCst) == PARKED {
+            self.bell.ring();
+        }
+    }
+
+    /// Hands a new lane's consuming end to the shard.
+    pub(crate) fn join(&self, lane: Arc<Lane>, end: LaneEnd) {
+        lock(&self.lanes).push(lane);
+        lock(&self.joining).push(end);
+        self.has_joining.store(true, Ordering::Release);
+        self.knock();
+    }
+
+    /// Somebody begins (1) or ends (-1) waiting for stable.
+    pub(crate) fn stable_waiters(&self, change: i32) {
+        self.stable_waiters.fetch_add(change, Ordering::AcqRel);
+    }
+
+    /// Whether `sf_max_total_bytes` is used up.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing further will happen: a terminal error, or the shard is gone.
+    pub(crate) fn is_over(&self) -> bool {
+        self.terminal.get().is_some() || self.closed.load(Ordering::Acquire)
+    }
+
+    /// The error of a wait that ended because nothing further will happen.
+    pub(crate) fn ending(&self) -> Option<Error> {
+        if let Some(terminal) = self.terminal.get() {
+            return Some(terminal.to_error());
+        }
+        self.closed.load(Ordering::Acquire).then_some(Error::Closed)
+    }
+
+    /// Why no batch is accepted any more.
+    #[inline]
+    pub(crate) fn refusal(&self) -> Option<Error> {
+        if let Some(terminal) = self.terminal.get() {
+            return Some(terminal.to_error());
+        }
+        self.is_closed().then_some(Error::Closed)
+    }
+
+    /// Which state a full engine is in.
+    pub(crate) fn pressure(&self) -> Pressure {
+        match self.outage_since.load(Ordering::Relaxed) {
+            0 => Pressure::Publishing,
+            since => Pressure::Reconnecting {
+                attempts: self.outage_attempts.load(Ordering::Relaxed),
+                outage_millis: monotonic_nanos().saturating_sub(since) / 1_000_000,
+            },
+        }
+    }
+
+    /// The latched terminal error.
+    pub(crate) fn terminal(&self) -> Option<&Terminal> {
+        self.terminal.get()
+    }
+
+    /// Whether the shard is gone or going.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire) || self.closing.load(Ordering::Acquire) != u64::MAX
+    }
+
+    // --- the engine handle ---
+
+    /// Asks the shard to stop when everything is acked, at `deadline` (monotonic) at the latest.
+    pub(crate) fn close(&self, deadline: u64) {
+        self.closing
+            .fetch_min(deadline.min(u64::MAX - 1), Ordering::AcqRel);
+        self.wake_all();
+        self.state.store(AWAKE, Ordering::SeqCst);
+        self.bell.ring();
+    }
+
+    /// Waits until `done` holds or `deadline` (monotonic nanoseconds) passes; looks again at
+    /// every change of the connection's state, and every 100 ms.
+    pub(crate) fn wait_for(&self, deadline: u64, mut done: impl FnMut(&Self) -> bool) -> bool {
+        loop {
+            let seen = self.news.load(Ordering::Acquire);
+            if done(self) {
+                return true;
+            }
+            let now = monotonic_nanos();
+            if now >= deadline {
+                return false;
+            }
+            let limit = std::time::Duration::from_nanos((deadline - now).min(100_000_000));
+            futex_wait(&self.news, seen, limit);
+        }
+    }
+
+    /// Exhausted connection rounds so far, and the last cause.
+    pub(crate) fn failures(&self) -> (u32, String) {
+        (
+            self.rounds_failed.load(Ordering::Acquire),
+            lock(&self.last_failure).clone(),
+        )
+    }
+
+    // --- the shard ---
+
+    /// Announces that the shard is about to sleep; it must look at all its inputs once more
+    /// afterwards.
+    pub(crate) fn park(&self) {
+        self.state.store(PARKED, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The shard is running again.
+    pub(crate) fn unpark(&self) {
+        self.state.store(AWAKE, Ordering::SeqCst);
+    }
+
+    /// Lanes that joined since the last call.
+    #[inline]
+    pub(crate) fn joined(&self) -> Vec<LaneEnd> {
+        if !self.has_joining.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        self.has_joining.store(false, Ordering::Release);
+        std::mem::take(&mut *lock(&self.joining))
+    }
+
+    /// Whether a lane waits to be taken up.
+    pub(crate) fn has_joining(&self) -> bool {
+        self.has_joining.load(Ordering::Acquire)
+    }
+
+    /// Deadline of `close`, if it was called.
+    #[inline]
+    pub(crate) fn closing(&self) -> Option<u64> {
+        match self.closing.load(Ordering::Acquire) {
+            u64::MAX => None,
+            deadline => Some(deadline),
+        }
+    }
+
+    /// Whether somebody waits for stable.
+    #[inline]
+    pub(crate) fn wants_stable(&self) -> bool {
+        self.stable_waiters.load(Ordering::Relaxed) > 0
+    }
+
+    /// The shard tells whether the cap is reached.
+    pub(crate) fn set_full(&self, full: bool) {
+        self.full.store(full, Ordering::Relaxed);
+    }
+
+    /// Records that the connection is up or down; `now` is monotonic.
+    pub(crate) fn connection(&self, up: bool, now: u64) {
+        if up {
+            self.outage_since.store(0, Ordering::Relaxed);
+            self.outage_attempts.store(0, Ordering::Relaxed);
+        } else if self.outage_since.load(Ordering::Relaxed) == 0 {
+            self.outage_since.store(now.max(1), Ordering::Relaxed);
+        }
+        self.counters.connected.set(u64::from(up));
+        self.publish_news();
+    }
+
+    /// Counts a connection attempt of the present outage.
+    pub(crate) fn attempt(&self) {
+        self.outage_attempts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Records an exhausted round of connection attempts.
+    pub(crate) fn round_failed(&self, cause: &str) {
+        cause.clone_into(&mut lock(&self.last_failure));
+        self.rounds_failed.fetch_add(1, Ordering::AcqRel);
+        self.publish_news();
+    }
+
+    /// Latches a terminal error (the first one stays) and wakes every waiter.
+    pub(crate) fn fail(&self, terminal: Terminal) {
+        let _ = self.terminal.set(terminal);
+        self.wake_all();
+    }
+
+    /// The shard is gone: every wait ends.
+    pub(crate) fn shut(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
+        for lane in lock(&self.lanes).iter() {
+            lane.wake_everybody();
+        }
+        self.publish_news();
+    }
+
+    /// Forgets a lane whose producer and shard are both done with it.
+    pub(crate) fn forget(&self, gone: &Arc<Lane>) {
+        lock(&self.lanes).retain(|lane| !Arc::ptr_eq(lane, gone));
+    }
+
+    /// Whether everything that producers published so far is acked, and everything recovered too.
+    pub(crate) fn is_acked(&self) -> bool {
+        lock(&self.lanes).iter().all(|lane| lane.is_acked())
+            && self.counters.unacked_frames.get() == 0
+    }
+
+    /// Number of lanes in use.
+    pub(crate) fn lanes(&self) -> usize {
+        lock(&self.lanes).len()
+    }
+
+    fn publish_news(&self) {
+        self.news.fetch_add(1, Ordering::AcqRel);
+        futex_wake(&self.news);
+    }
+}
+
+/// A lock whose holder panicked still guards sound data here: lists of handles.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,208 @@
+//! One producer's way into one shard: the ring, and how far its entries have come.
+//!
+//! Entries of a lane are numbered from 0. For each stage a counter says how many entries have
+//! reached it: all entries below the counter have. Receipts compare their number with it.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+use std::time::Duration;
+
+use super::gate::lock;
+use super::ring::{self, Reader, Writer};
+use crate::io::sys::{futex_wait, futex_wake};
+
+/// Stages of a frame on its way (ARCHITECTURE.md, glossary).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Stage {
+    /// In the shard's intake ring.
+    Accepted,
+    /// In its segment file: survives the death of the process.
+    Written,
+    /// Covered by an fdatasync: survives power loss.
+    Stable,
+    /// Confirmed by the server: survives loss of this host.
+    Acked,
+    /// Confirmed by a durable acknowledgement: survives loss of the server.
+    Durable,
+}
+
+impl Stage {
+    /// The stage's name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Written => "written",
+            Self::Stable => "stable",
+            Self::Acked => "acked",
+            Self::Durable => "durable",
+        }
+    }
+}
+
+/// State shared by the two ends.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    /// Entries that the producer put into the ring.
+    accepted: AtomicU64,
+    taken: AtomicU64,
+    written: AtomicU64,
+    stable: AtomicU64,
+    acked: AtomicU64,
+    /// Bumped at every progress while somebody sleeps.
+    event: AtomicU32,
+    sleepers: AtomicU32,
+    wakers: Mutex<Vec<(Stage, u64, Waker)>>,
+    wakers_armed: AtomicBool,
+    producer_gone: AtomicBool,
+}
+
+/// The shard's end.
+#[derive(Debug)]
+pub(crate) struct LaneEnd {
+    /// The ring's consuming end.
+    pub reader: Reader,
+    /// Shared state.
+    pub lane: Arc<Lane>,
+}
+
+/// Makes a lane with a ring of `capacity` bytes.
+pub(crate) fn lane(capacity: usize) -> (Writer, LaneEnd, Arc<Lane>) {
+    let (writer, reader) = ring::ring(capacity);
+    let lane = Arc::new(Lane::default());
+    (
+        writer,
+        LaneEnd {
+            reader,
+            lane: Arc::clone(&lane),
+        },
+        lane,
+    )
+}
+
+impl Lane {
+    /// How many entries have reached `stage`.
+    #[inline]
+    pub(crate) fn reached(&self, stage: Stage) -> u64 {
+        self.counter(stage).load(Ordering::Acquire)
+    }
+
+    fn counter(&self, stage: Stage) -> &AtomicU64 {
+        match stage {
+            Stage::Accepted => &self.accepted,
+            Stage::Written => &self.written,
+            Stage::Stable => &self.stable,
+            Stage::Acked | Stage::Durable => &self.acked,
+        }
+    }
+
+    /// The shard reports that all entries below `count` have reached `stage`; waiters are woken
+    /// by [`notify`](Self::notify).
+    #[inline]
+    pub(crate) fn advance(&self, stage: Stage, count: u64) {
+        self.counter(stage).store(count, Ordering::Release);
+    }
+
+    /// The shard took all entries below `count` from the ring: their room is free.
+    #[inline]
+    pub(crate) fn take(&self, count: u64) {
+        self.taken.store(count, Ordering::Release);
+    }
+
+    /// Whether everything accepted so far is acked.
+    pub(crate) fn is_acked(&self) -> bool {
+        self.reached(Stage::Acked) >= self.reached(Stage::Accepted)
+    }
+
+    /// Wakes whoever waits on this lane, if anybody.
+    #[inline]
+    pub(crate) fn notify(&self) {
+        fence(Ordering::SeqCst);
+        if self.sleepers.load(Ordering::Relaxed) > 0 {
+            self.event.fetch_add(1, Ordering::Release);
+            futex_wake(&self.event);
+        }
+        if self.wakers_armed.load(Ordering::Relaxed) {
+            self.run_wakers();
+        }
+    }
+
+    #[cold]
+    fn run_wakers(&self) {
+        let mut ready = Vec::new();
+        {
+            let mut wakers = lock(&self.wakers);
+            let mut index = 0;
+            while index < wakers.len() {
+                let (stage, count, _) = &wakers[index];
+                if self.reached(*stage) >= *count {
+                    ready.push(wakers.swap_remove(index).2);
+                } else {
+                    index += 1;
+                }
+            }
+            self.wakers_armed
+                .store(!wakers.is_empty(), Ordering::Release);
+        }
+        for waker in ready {
+            waker.wake();
+        }
+    }
+
+    /// Ends every wait: the waiters look at the gate's state.
+    pub(crate) fn wake_everybody(&self) {
+        self.event.fetch_add(1, Ordering::AcqRel);
+        futex_wake(&self.event);
+        let wakers = std::mem::take(&mut *lock(&self.wakers));
+        for (_, _, waker) in wakers {
+            waker.wake();
+        }
+    }
+
+    /// Waits until `done` holds or `limit` has passed; spins for 20 us first, then sleeps.
+    pub(crate) fn wait(&self, limit: Duration, mut done: impl FnMut() -> bool) -> bool {
+        let start = std::time::Instant::now();
+        while start.elapsed() < Duration::from_micros(20).min(limit) {
+            if done() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        let reached = loop {
+            let seen = self.event.load(Ordering::Acquire);
+            fence(Ordering::SeqCst);
+            if done() {
+                break true;
+            }
+            let Some(left) = limit.checked_sub(start.elapsed()) else {
+                break false;
+            };
+            // The cap makes a lost wake-up a delay instead of a hang.
+            futex_wait(&self.event, seen, left.min(Duration::from_millis(100)));
+        };
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        reached
+    }
+
+    /// Registers `waker` for "at least `count` entries at `stage`". The caller looks again
+    /// afterwards.
+    pub(crate) fn watch(&self, stage: Stage, count: u64, waker: &Waker) {
+        let mut wakers = lock(&self.wakers);
+        wakers.retain(|(s, c, w)| !(*s == stage && *c == count && w.will_wake(waker)));
+        wakers.push((stage, count, waker.clone()));
+        self.wakers_armed.store(true, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The producer was dropped: the shard frees the lane when its ring is empty.
+    pub(crate) fn leave(&self) {
+        self.producer_gone.store(true, Ordering::Release);
+    }
+
+    /// Whether the producer was dropped.
+    pub(crate) fn is_left(&self) -> bool {
+        self.producer_gone.load(Ordering::Acquire)
+    }
+}

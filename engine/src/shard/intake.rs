@@ -1,0 +1,186 @@
+//! Taking entries from the producers' rings into the journal.
+
+use std::sync::Arc;
+
+use super::assemble::{Refusal, SymbolMap, assemble};
+use super::journal::{Journal, Position, Stall};
+use super::progress::Progress;
+use crate::io::Io;
+use crate::router::entry::Entry;
+use crate::router::gate::{Gate, Terminal};
+use crate::router::lane::LaneEnd;
+
+/// Most bytes taken in one turn, so that acknowledgements never wait long behind the intake.
+const TURN_BYTES_MAX: usize = 256 << 10;
+
+/// A producer's lane as the shard holds it.
+#[derive(Debug)]
+struct Source {
+    end: LaneEnd,
+    map: SymbolMap,
+    taken: u64,
+}
+
+/// All lanes of a shard.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    gate: Arc<Gate>,
+    sources: Vec<Option<Source>>,
+    /// Where the next turn starts, so that no lane starves.
+    next: usize,
+    pub(crate) stall: Option<Stall>,
+}
+
+impl Intake {
+    pub(crate) fn new(gate: Arc<Gate>) -> Self {
+        Self {
+            gate,
+            sources: Vec::new(),
+            next: 0,
+            stall: None,
+        }
+    }
+
+    /// Takes up lanes that joined.
+    pub(crate) fn join(&mut self, ends: Vec<LaneEnd>, progress: &mut Progress) {
+        for end in ends {
+            let free = self.sources.iter().position(Option::is_none);
+            let index = free.unwrap_or_else(|| {
+                self.sources.push(None);
+                self.sources.len() - 1
+            });
+            progress.join(index, Arc::clone(&end.lane));
+            self.sources[index] = Some(Source {
+                end,
+                map: SymbolMap::default(),
+                taken: 0,
+            });
+        }
+    }
+
+    /// Whether every ring is empty.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sources
+            .iter()
+            .flatten()
+            .all(|source| source.end.reader.is_empty())
+    }
+
+    /// Takes up to [`TURN_BYTES_MAX`] bytes of entries; `true` if there was any.
+    pub(crate) fn turn(
+        &mut self,
+        io: &mut impl Io,
+        journal: &mut Journal,
+        progress: &mut Progress,
+        sent: Position,
+    ) -> bool {
+        self.stall = None;
+        let count = self.sources.len();
+        let mut budget = TURN_BYTES_MAX;
+        for step in 0..count {
+            let index = (self.next + step) % count;
+            let Some(source) = &mut self.sources[index] else {
+                continue;
+            };
+            let gate = &self.gate;
+            let before = source.taken;
+            let outcome = source.drain(index, &mut budget, io, journal, progress, sent, gate);
+            if source.taken > before {
+                // Room in the ring: whoever waits for it looks again.
+                source.end.lane.take(source.taken);
+                source.end.lane.notify();
+            }
+            if let Err(stall) = outcome {
+                self.stall = Some(stall);
+                self.next = index;
+                break;
+            }
+            if budget == 0 {
+                self.next = (index + 1) % count;
+                break;
+            }
+        }
+        budget < TURN_BYTES_MAX
+    }
+
+    /// Frees lanes whose producer is gone, whose ring is empty and whose frames are acked.
+    pub(crate) fn sweep(&mut self, progress: &Progress) {
+        for (index, slot) in self.sources.iter_mut().enumerate() {
+            let finished = slot.as_ref().is_some_and(|source| {
+                source.end.lane.is_left()
+                    && source.end.reader.is_empty()
+                    && progress.is_acked(index, source.taken)
+            });
+            if finished && let Some(source) = slot.take() {
+                self.gate.forget(&source.end.lane);
+            }
+        }
+    }
+}
+
+impl Source {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of the shard, borrowed apart"
+    )]
+    fn drain(
+        &mut self,
+        index: usize,
+        budget: &mut usize,
+        io: &mut impl Io,
+        journal: &mut Journal,
+        progress: &mut Progress,
+        sent: Position,
+        gate: &Gate,
+    ) -> Result<(), Stall> {
+        while *budget > 0 {
+            let Some(bytes) = self.end.reader.peek() else {
+                return Ok(());
+            };
+            let entry_bytes = bytes.len();
+            let Some(entry) = Entry::parse(bytes) else {
+                gate.fail(local_fault(Refusal::Malformed));
+                return Err(Stall::Poisoned);
+            };
+            let room = entry.header.message_bytes_max();
+            journal.make_room(io, room, sent)?;
+            let known = journal.dictionary.len();
+            let outcome = self
+                .map
+                .learn(&entry, &mut journal.dictionary)
+                .and_then(|()| {
+                    let (payload, dictionary) = journal.payload_mut(room);
+                    assemble(&entry, &self.map, dictionary, known, payload)
+                });
+            let message_bytes = match outcome {
+                Ok(bytes) => bytes,
+                Err(refusal) => {
+                    gate.fail(local_fault(refusal));
+                    return Err(Stall::Poisoned);
+                }
+            };
+            journal.append(message_bytes);
+            journal.note_symbols(known, journal.dictionary.len());
+            let header = entry.header;
+            progress.appended(
+                index,
+                self.taken,
+                header.accepted_ns,
+                header.rows,
+                message_bytes,
+            );
+            gate.counters.rows_published.add(u64::from(header.rows));
+            self.taken += 1;
+            self.end.reader.release();
+            *budget = budget.saturating_sub(entry_bytes);
+        }
+        Ok(())
+    }
+}
+
+fn local_fault(refusal: Refusal) -> Terminal {
+    Terminal {
+        endpoint: String::new(),
+        reason: refusal.to_string(),
+    }
+}

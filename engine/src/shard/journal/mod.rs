@@ -1,0 +1,470 @@
+//! The slot while a shard holds it: the chain of segments, appends, group commit, rotation, trim.
+//!
+//! One writer: from hand-over to hand-back the shard alone writes these files, on its own ring.
+//! Everything here is driven by [`Journal::pump`] (start what can start) and
+//! [`Journal::completed`] (an operation ended); nothing waits.
+//!
+//! Without `sf_dir` the chain is memory only: there are no files, no commits and no stages between
+//! accepted and acked.
+
+mod append;
+mod commit;
+mod memory;
+mod phase;
+mod rotate;
+mod segment;
+mod trim;
+mod watermark;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub(crate) use append::Stall;
+pub(crate) use segment::{Position, Segment};
+
+use self::commit::Commit;
+use self::memory::Memory;
+use self::rotate::Rotation;
+use self::trim::Trim;
+use self::watermark::Watermark;
+use crate::error::Error;
+use crate::fsn::{Fsn, Generation};
+use crate::io::{BLOCK, Done, Io, Region, Reply, Request, SpareFile};
+use crate::router::gate::Gate;
+use crate::slot::{Dictionary, DualFile, OpenedSlot};
+
+/// Operations of the journal; at most one of each kind is in flight.
+pub(crate) mod token {
+    use crate::io::Token;
+
+    pub(crate) const DICTIONARY: Token = Token(1);
+    pub(crate) const SEGMENT: Token = Token(2);
+    pub(crate) const SYNC_DICTIONARY: Token = Token(3);
+    pub(crate) const SYNC_SEGMENT: Token = Token(4);
+    pub(crate) const HEADER: Token = Token(5);
+    pub(crate) const SYNC_OLD: Token = Token(6);
+    pub(crate) const SYNC_NEW: Token = Token(7);
+    pub(crate) const MANIFEST: Token = Token(8);
+    pub(crate) const SYNC_MANIFEST: Token = Token(9);
+    pub(crate) const TRIM_DICTIONARY: Token = Token(10);
+    pub(crate) const TRIM_WATERMARK: Token = Token(11);
+    pub(crate) const TRIM_SYNC_WATERMARK: Token = Token(12);
+    pub(crate) const TRIM_MANIFEST: Token = Token(13);
+    pub(crate) const TRIM_SYNC_MANIFEST: Token = Token(14);
+    pub(crate) const WATERMARK: Token = Token(15);
+    /// First of the replay buffers' tokens.
+    pub(crate) const REPLAY: u64 = 32;
+}
+
+/// Sizes and modes a journal works by.
+#[derive(Debug, Clone)]
+pub(crate) struct JournalOptions {
+    /// Size of a new segment in bytes.
+    pub(crate) segment_bytes: u64,
+    /// Cap over segments and spares in bytes.
+    pub(crate) total_bytes: u64,
+    /// Segment memory in bytes (with a directory).
+    pub(crate) memory_budget_bytes: u64,
+    /// Spares kept ready.
+    pub(crate) spares: usize,
+    /// Every commit ends with an fdatasync.
+    pub(crate) sync_always: bool,
+    /// An fdatasync at least this often (nanoseconds), 0 for never.
+    pub(crate) sync_interval: u64,
+}
+
+/// The files of a slot with a directory.
+#[derive(Debug)]
+pub(crate) struct Files {
+    pub(crate) dir: PathBuf,
+    pub(crate) lock: crate::io::File,
+    pub(crate) manifest: DualFile,
+    pub(crate) watermark: DualFile,
+    pub(crate) dictionary: crate::io::File,
+    /// Logical end of the dictionary file.
+    pub(crate) dictionary_bytes: u64,
+    /// How much of it an fdatasync covers.
+    pub(crate) dictionary_synced: u64,
+}
+
+/// A slot as a shard leaves it.
+#[derive(Debug)]
+pub(crate) struct SlotRemains {
+    pub(crate) files: Files,
+    /// Names of all segments and spares.
+    pub(crate) segments: Vec<String>,
+    /// Base of the active segment.
+    pub(crate) active_base: Fsn,
+    /// First FSN not acked.
+    pub(crate) acked: Fsn,
+}
+
+/// Block-aligned memory for small writes, one per kind of operation.
+#[derive(Debug)]
+struct Scratch {
+    tail: Region,
+    header: Region,
+    manifest: Region,
+    watermark: Region,
+    dictionary: Region,
+}
+
+/// The chain of segments and what is done with it.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    options: JournalOptions,
+    gate: Arc<Gate>,
+    pub(crate) files: Option<Files>,
+    pub(crate) dictionary: Dictionary,
+    chain: VecDeque<Segment>,
+    /// Key of `chain[0]`; keys count up by one per segment and never change.
+    first_key: u64,
+    spares: VecDeque<SpareFile>,
+    spares_asked: usize,
+    spare_retry_at: u64,
+    next_generation: Generation,
+    /// Bytes of all segment files and spares, asked-for ones included.
+    allocated: u64,
+    memory: Memory,
+    scratch: Scratch,
+    commit: Option<Commit>,
+    rotation: Option<Rotation>,
+    trim: Option<Trim>,
+    watermark: Watermark,
+    /// Dictionary chunks of frames appended since the last dictionary write.
+    dictionary_pending: Vec<u8>,
+    published: Fsn,
+    written: Fsn,
+    stable: Fsn,
+    acked: Fsn,
+    sync_wanted: bool,
+    last_sync: u64,
+    poisoned: Option<String>,
+}
+
+impl Journal {
+    /// Takes over an opened slot (or starts in memory), with what the active segment's last
+    /// partial block holds, read by the opener.
+    pub(crate) fn new(
+        options: JournalOptions,
+        gate: Arc<Gate>,
+        slot: Option<OpenedSlot>,
+        active_tail: &[u8],
+    ) -> Result<Self, Error> {
+        let memory = Memory::new(options.memory_budget_bytes);
+        let scratch = Scratch {
+            tail: map(BLOCK)?,
+            header: map(BLOCK)?,
+            manifest: map(BLOCK)?,
+            watermark: map(BLOCK)?,
+            dictionary: map(16 * BLOCK)?,
+        };
+        let mut journal = Self {
+            options,
+            gate,
+            files: None,
+            dictionary: Dictionary::new(),
+            chain: VecDeque::new(),
+            first_key: 0,
+            spares: VecDeque::new(),
+            spares_asked: 0,
+            spare_retry_at: 0,
+            next_generation: Generation(0),
+            allocated: 0,
+            memory,
+            scratch,
+            commit: None,
+            rotation: None,
+            trim: None,
+            watermark: Watermark::default(),
+            dictionary_pending: Vec::new(),
+            published: Fsn(0),
+            written: Fsn(0),
+            stable: Fsn(0),
+            acked: Fsn(0),
+            sync_wanted: false,
+            last_sync: 0,
+            poisoned: None,
+        };
+        match slot {
+            Some(slot) => journal.take_over(slot, active_tail)?,
+            None => journal.start_in_memory()?,
+        }
+        journal.publish_gauges();
+        Ok(journal)
+    }
+
+    fn take_over(&mut self, slot: OpenedSlot, active_tail: &[u8]) -> Result<(), Error> {
+        self.files = Some(Files {
+            dir: slot.dir,
+            lock: slot.lock,
+            manifest: slot.manifest,
+            watermark: slot.watermark,
+            dictionary: slot.dictionary_file,
+            dictionary_bytes: slot.dictionary_bytes,
+            dictionary_synced: slot.dictionary_bytes,
+        });
+        self.dictionary = slot.dictionary;
+        self.next_generation = slot.next_generation;
+        for opened in slot.segments {
+            self.allocated += opened.bytes;
+            self.chain.push_back(Segment::opened(opened));
+        }
+        for spare in slot.spares {
+            self.allocated += spare.bytes;
+            self.spares.push_back(SpareFile {
+                name: spare.name,
+                generation: spare.generation,
+                file: spare.file,
+                bytes: spare.bytes,
+                created_micros: spare.created_micros,
+            });
+        }
+        self.published = slot.next;
+        self.written = slot.next;
+        self.stable = slot.next;
+        self.acked = slot.acked;
+        let active = self
+            .chain
+            .back_mut()
+            .expect("an opened slot has an active segment");
+        let region = self.memory.take(active.bytes).map_err(map_error)?;
+        active.resume(region, active_tail);
+        self.gate
+            .counters
+            .frames_recovered
+            .set(self.published.since(self.acked));
+        Ok(())
+    }
+
+    fn start_in_memory(&mut self) -> Result<(), Error> {
+        let region = self
+            .memory
+            .take(self.options.segment_bytes)
+            .map_err(map_error)?;
+        self.chain.push_back(Segment::in_memory(
+            Fsn(0),
+            self.options.segment_bytes,
+            region,
+        ));
+        self.allocated = self.options.segment_bytes;
+        Ok(())
+    }
+
+    /// First FSN not given out yet.
+    pub(crate) fn published(&self) -> Fsn {
+        self.published
+    }
+
+    /// First FSN whose write has not completed; in memory mode what is published.
+    pub(crate) fn written(&self) -> Fsn {
+        if self.files.is_some() {
+            self.written
+        } else {
+            self.published
+        }
+    }
+
+    /// First FSN not covered by an fdatasync.
+    pub(crate) fn stable(&self) -> Fsn {
+        self.stable
+    }
+
+    /// First FSN that the server has not confirmed.
+    pub(crate) fn acked(&self) -> Fsn {
+        self.acked
+    }
+
+    /// First failure of a disk operation, if there was one: no stage is reported any more.
+    pub(crate) fn poisoned(&self) -> Option<&str> {
+        self.poisoned.as_deref()
+    }
+
+    /// The server confirmed everything below `acked`.
+    pub(crate) fn acknowledge(&mut self, acked: Fsn) {
+        assert!(
+            acked <= self.published,
+            "an ack beyond {} is clamped before",
+            self.published
+        );
+        if acked > self.acked {
+            self.gate.counters.frames_acked.add(acked.since(self.acked));
+            self.acked = acked;
+            if self.files.is_none() {
+                self.trim_memory();
+            }
+            self.publish_gauges();
+        }
+    }
+
+    /// Whether commits end with an fdatasync because somebody waits for stable.
+    pub(crate) fn want_sync(&mut self, wanted: bool) {
+        self.sync_wanted = wanted && self.files.is_some();
+    }
+
+    /// Starts whatever can start now.
+    pub(crate) fn pump(&mut self, io: &mut impl Io, now: u64) {
+        if self.files.is_none() || self.poisoned.is_some() {
+            return;
+        }
+        self.pump_commit(io, now);
+        self.pump_rotation(io);
+        self.pump_trim(io, now);
+        self.pump_watermark(io, now);
+        self.pump_spares(io, now);
+    }
+
+    /// An operation of the journal ended.
+    pub(crate) fn completed(&mut self, done: Done, now: u64) {
+        let outcome = match done.token {
+            token::DICTIONARY | token::SEGMENT | token::SYNC_DICTIONARY | token::SYNC_SEGMENT => {
+                self.commit_done(done.token, done.result, now)
+            }
+            token::HEADER
+            | token::SYNC_OLD
+            | token::SYNC_NEW
+            | token::MANIFEST
+            | token::SYNC_MANIFEST => self.rotation_done(done.token, done.result),
+            token::WATERMARK => self.watermark_done(done.result),
+            _ => self.trim_done(done.token, done.result),
+        };
+        if let Err(cause) = outcome {
+            self.poison(&cause);
+        }
+    }
+
+    /// An answer of the steward.
+    pub(crate) fn replied(&mut self, reply: Reply, now: u64) {
+        match reply {
+            Reply::Spare(Ok(spare)) => {
+                self.spares_asked -= 1;
+                self.spares.push_back(spare);
+            }
+            Reply::Spare(Err(error)) => {
+                // No space is back-pressure, not damage: tried again, and seen in the counter.
+                self.spares_asked -= 1;
+                self.allocated -= self.options.segment_bytes;
+                self.gate.counters.disk_errors.add(1);
+                self.spare_retry_at = now + 200_000_000;
+                self.memory.last_spare_error = Some(error.to_string());
+            }
+            Reply::Removed(outcome) => {
+                if outcome.is_err() {
+                    // The next recovery drops the file as "below head".
+                    self.gate.counters.disk_errors.add(1);
+                }
+            }
+            Reply::Resolved(_) => {}
+        }
+    }
+
+    /// Whether an operation is in flight or could start: the shard must not sleep long.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.poisoned.is_none()
+            && self.files.is_some()
+            && (self.commit.is_some()
+                || self.rotation.is_some()
+                || self.trim.is_some()
+                || self.watermark.is_busy()
+                || self.written < self.published
+                || self.sync_due())
+    }
+
+    /// Whether operations are in flight: the memory they use must stay.
+    pub(crate) fn in_flight(&self) -> bool {
+        self.commit.is_some()
+            || self.rotation.as_ref().is_some_and(Rotation::in_flight)
+            || self.trim.as_ref().is_some_and(Trim::in_flight)
+            || self.watermark.is_busy()
+    }
+
+    fn sync_due(&self) -> bool {
+        (self.sync_wanted || self.options.sync_always) && self.stable < self.written
+    }
+
+    fn poison(&mut self, cause: &str) {
+        self.gate.counters.disk_errors.add(1);
+        if self.poisoned.is_none() {
+            self.poisoned = Some(cause.to_owned());
+        }
+    }
+
+    fn pump_spares(&mut self, io: &mut impl Io, now: u64) {
+        let Some(files) = &self.files else { return };
+        let size = self.options.segment_bytes;
+        while self.spares.len() + self.spares_asked < self.options.spares
+            && self.allocated + size <= self.options.total_bytes
+            && now >= self.spare_retry_at
+        {
+            let request = Request::MakeSpare {
+                dir: files.dir.clone(),
+                generation: self.next_generation,
+                bytes: size,
+                base: self.published,
+            };
+            if io.request(request).is_err() {
+                return;
+            }
+            let next = self.next_generation.0.checked_add(1);
+            self.next_generation = Generation(next.expect("2^64 segments are never made"));
+            self.spares_asked += 1;
+            self.allocated += size;
+        }
+    }
+
+    pub(crate) fn publish_gauges(&self) {
+        let counters = &self.gate.counters;
+        counters
+            .unacked_frames
+            .set(self.published.since(self.acked));
+        let dictionary = self
+            .files
+            .as_ref()
+            .map_or(0, |files| files.dictionary_bytes);
+        counters.disk_bytes.set(self.allocated + dictionary);
+        counters.symbols.set(u64::from(self.dictionary.len()));
+    }
+
+    fn segment(&self, key: u64) -> Option<&Segment> {
+        let index = usize::try_from(key.checked_sub(self.first_key)?).ok()?;
+        self.chain.get(index)
+    }
+
+    fn segment_mut(&mut self, key: u64) -> Option<&mut Segment> {
+        let index = usize::try_from(key.checked_sub(self.first_key)?).ok()?;
+        self.chain.get_mut(index)
+    }
+
+    fn active(&mut self) -> &mut Segment {
+        self.chain.back_mut().expect("the chain is never empty")
+    }
+
+    /// Gives the files back for the directory work of close.
+    pub(crate) fn into_files(self) -> Option<SlotRemains> {
+        let names = self.chain.iter().map(|segment| &segment.name);
+        let spares = self.spares.iter().map(|spare| &spare.name);
+        let segments = names.chain(spares).cloned().collect();
+        let active_base = self.chain.back().expect("the chain is never empty").base;
+        let acked = self.acked;
+        self.files.map(|files| SlotRemains {
+            files,
+            segments,
+            active_base,
+            acked,
+        })
+    }
+}
+
+fn map(bytes: usize) -> Result<Region, Error> {
+    Region::new(bytes).map_err(map_error)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the shape of map_err")]
+fn map_error(source: std::io::Error) -> Error {
+    Error::Unsupported {
+        what: "mapping segment memory".to_owned(),
+        reason: source.to_string(),
+        remedy: "Lower memory_budget_bytes or raise the process's address-space limit",
+    }
+}

@@ -1,0 +1,331 @@
+//! The connection to the server: dial, upgrade, catch-up, replay, send, acknowledgements, and what
+//! follows when it breaks. Reconnects for ever; only a terminal answer stops it.
+
+mod open;
+mod receive;
+mod send;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use forebay_wire::upgrade::{Expected, UpgradeError, UpgradeRequest};
+use forebay_wire::ws::Reader;
+
+use self::send::Outgoing;
+use super::journal::{Journal, Position};
+use super::replay::Replay;
+use crate::config::{Auth, Config};
+use crate::delivery::{Backoff, Endpoints, Poison};
+use crate::error::Error;
+use crate::io::{Io, Request};
+use crate::router::gate::{Gate, Terminal};
+
+/// Largest message of a server that is accepted: acknowledgements of 10,000 tables fit.
+const RESPONSE_BYTES_MAX: usize = 4 << 20;
+/// How long a name may take to resolve.
+const RESOLVE_LIMIT: u64 = 10_000_000_000;
+
+/// Where the connection stands.
+#[derive(Debug)]
+enum State {
+    /// Down until then.
+    Waiting { until: u64 },
+    /// The resolver was asked.
+    Resolving { deadline: u64 },
+    /// TCP connect under way.
+    Dialing { deadline: u64 },
+    /// The upgrade request is on its way.
+    Upgrading { deadline: u64, expected: Expected },
+    /// Frames flow.
+    Open,
+    /// A terminal error was latched, or the engine closes.
+    Stopped,
+}
+
+/// The sender of one slot.
+#[derive(Debug)]
+pub(crate) struct Link {
+    state: State,
+    gate: Arc<Gate>,
+    tls: bool,
+    authorization: Option<String>,
+    connect_limit: u64,
+    upgrade_limit: u64,
+    endpoints: Endpoints,
+    addresses: VecDeque<SocketAddr>,
+    backoff: Backoff,
+    poison: Poison,
+    out: Outgoing,
+    replay: Replay,
+    /// Acknowledgements advanced on this connection.
+    progressed: bool,
+    ever_connected: bool,
+    reader: Reader,
+    inbox: Vec<u8>,
+    inbox_used: usize,
+}
+
+impl Link {
+    /// A link that starts connecting in the first turn.
+    pub(crate) fn new(config: &Config, gate: Arc<Gate>, journal: &Journal) -> Result<Self, Error> {
+        let nanos = |d: std::time::Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+        let replay = Replay::new().map_err(|source| Error::Unsupported {
+            what: "mapping replay buffers".to_owned(),
+            reason: source.to_string(),
+            remedy: "Raise the process's address-space limit",
+        })?;
+        Ok(Self {
+            state: State::Waiting { until: 0 },
+            tls: config.tls,
+            authorization: authorization(&config.auth),
+            connect_limit: nanos(config.connect_timeout),
+            upgrade_limit: nanos(config.auth_timeout),
+            endpoints: Endpoints::new(config.endpoints.clone()),
+            addresses: VecDeque::new(),
+            backoff: Backoff::new(config.backoff_initial, config.backoff_max),
+            poison: Poison::new(config.max_frame_rejections, nanos(config.poison_window)),
+            out: Outgoing::new(journal, Arc::clone(&gate)),
+            replay,
+            progressed: false,
+            ever_connected: false,
+            reader: Reader::new(RESPONSE_BYTES_MAX),
+            inbox: vec![0; 64 << 10],
+            inbox_used: 0,
+            gate,
+        })
+    }
+
+    /// Where the sender stands in the chain.
+    pub(crate) fn position(&self) -> Position {
+        self.out.position
+    }
+
+    /// Whether bytes wait for the socket, or frames for the sender, on an open connection.
+    pub(crate) fn is_busy(&self, journal: &Journal) -> bool {
+        matches!(self.state, State::Open)
+            && (self.out.pending() || self.out.window.sent() < journal.published())
+    }
+
+    /// Whether frames are with the server: the socket deserves attention.
+    pub(crate) fn awaits(&self, journal: &Journal) -> bool {
+        match self.state {
+            State::Open => journal.acked() < journal.published(),
+            State::Dialing { .. } | State::Upgrading { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a read for replay is in flight.
+    pub(crate) fn in_flight(&self) -> bool {
+        self.replay.in_flight()
+    }
+
+    /// When the link wants a turn at the latest.
+    pub(crate) fn deadline(&self) -> u64 {
+        match &self.state {
+            State::Waiting { until } => *until,
+            State::Resolving { deadline }
+            | State::Dialing { deadline }
+            | State::Upgrading { deadline, .. } => *deadline,
+            State::Open | State::Stopped => u64::MAX,
+        }
+    }
+
+    /// One round: whatever the socket, the clock and the journal allow now. `true` if anything
+    /// happened.
+    pub(crate) fn turn(&mut self, io: &mut impl Io, journal: &mut Journal, now: u64) -> bool {
+        match &self.state {
+            State::Waiting { until } if now < *until => false,
+            State::Waiting { .. } => {
+                self.attempt(io, now);
+                true
+            }
+            State::Resolving { deadline } if now >= *deadline => {
+                self.failed(io, "name resolution timed out", now);
+                true
+            }
+            State::Resolving { .. } | State::Stopped => false,
+            State::Dialing { .. } => self.dialing(io, now),
+            State::Upgrading { .. } => self.upgrading(io, journal, now),
+            State::Open => {
+                let received = self.receive(io, journal, now);
+                matches!(self.state, State::Open) && self.send(io, journal, now) || received
+            }
+        }
+    }
+
+    /// A read for replay ended.
+    pub(crate) fn read_completed(&mut self, done: crate::io::Done, journal: &Journal) {
+        self.replay.completed(done, journal);
+    }
+
+    /// Starts one connection attempt at the present endpoint.
+    fn attempt(&mut self, io: &mut impl Io, now: u64) {
+        self.gate.attempt();
+        self.gate.counters.reconnect_attempts.add(1);
+        let endpoint = self.endpoints.current();
+        if let Ok(ip) = endpoint.host.parse::<IpAddr>() {
+            self.addresses = VecDeque::from([SocketAddr::new(ip, endpoint.port)]);
+            return self.dial(io, now);
+        }
+        let request = Request::Resolve {
+            host: endpoint.host.clone(),
+            port: endpoint.port,
+        };
+        match io.request(request) {
+            Ok(()) => {
+                self.state = State::Resolving {
+                    deadline: now + RESOLVE_LIMIT,
+                }
+            }
+            Err(_) => {
+                self.state = State::Waiting {
+                    until: now + 10_000_000,
+                }
+            }
+        }
+    }
+
+    /// The resolver answered.
+    pub(crate) fn resolved(
+        &mut self,
+        io: &mut impl Io,
+        answer: std::io::Result<Vec<SocketAddr>>,
+        now: u64,
+    ) {
+        if !matches!(self.state, State::Resolving { .. }) {
+            return; // an answer to an attempt given up meanwhile
+        }
+        match answer {
+            Ok(addresses) => {
+                self.addresses = addresses.into();
+                self.dial(io, now);
+            }
+            Err(error) => self.failed(io, &format!("cannot resolve: {error}"), now),
+        }
+    }
+
+    /// Connects to the next address of the endpoint.
+    fn dial(&mut self, io: &mut impl Io, now: u64) {
+        let mut last = String::from("no address");
+        while let Some(address) = self.addresses.pop_front() {
+            match io.dial(address) {
+                Ok(()) => {
+                    self.state = State::Dialing {
+                        deadline: now + self.connect_limit,
+                    };
+                    return;
+                }
+                Err(error) => last = format!("connect {address}: {error}"),
+            }
+        }
+        self.failed(io, &last, now);
+    }
+
+    fn dialing(&mut self, io: &mut impl Io, now: u64) -> bool {
+        let State::Dialing { deadline } = self.state else {
+            return false;
+        };
+        let outcome = match io.dialed() {
+            Some(Ok(())) => {
+                self.begin_upgrade(io, now);
+                return true;
+            }
+            Some(Err(error)) => format!("connect: {error}"),
+            None if now >= deadline => "connect timed out (connect_timeout)".to_owned(),
+            None => return false,
+        };
+        io.hang_up();
+        if self.addresses.is_empty() {
+            self.failed(io, &outcome, now);
+        } else {
+            self.dial(io, now);
+        }
+        true
+    }
+
+    fn begin_upgrade(&mut self, io: &mut impl Io, now: u64) {
+        let endpoint = self.endpoints.current();
+        let nonce = (u128::from(io.random()) << 64 | u128::from(io.random())).to_le_bytes();
+        let mut request = UpgradeRequest::new(&endpoint.host, endpoint.port, self.tls, nonce);
+        request.authorization = self.authorization.as_deref();
+        let expected = Expected::of(&request);
+        let bytes = request.encode();
+        self.out.set(&bytes);
+        self.inbox_used = 0;
+        self.state = State::Upgrading {
+            deadline: now + self.upgrade_limit,
+            expected,
+        };
+    }
+
+    /// Ends the attempt or connection without blame for any frame; moves to the next endpoint and
+    /// pauses when all were tried, or when the connection made no progress.
+    fn failed(&mut self, io: &mut impl Io, cause: &str, now: u64) {
+        let was_open = matches!(self.state, State::Open);
+        io.hang_up();
+        self.gate.connection(false, now);
+        let name = self.endpoints.name();
+        let exhausted = self.endpoints.failed();
+        if was_open && self.progressed {
+            self.backoff.reset();
+            self.state = State::Waiting { until: now };
+        } else if exhausted || was_open {
+            let pause = self.backoff.next(io.random());
+            self.state = State::Waiting { until: now + pause };
+        } else {
+            self.state = State::Waiting { until: now };
+        }
+        if exhausted && !was_open {
+            self.gate.round_failed(&format!("{name}: {cause}"));
+        }
+    }
+
+    /// The server refused what was sent: a strike, a pause, a new connection.
+    fn struck(&mut self, io: &mut impl Io, reason: &str, now: u64) {
+        if self.poison.strike(now) {
+            let strikes = self.poison.strikes();
+            let reason = format!(
+                "{reason}; refused {strikes} times without progress (max_frame_rejections)"
+            );
+            return self.terminal(io, reason, now);
+        }
+        self.progressed = false;
+        self.failed(io, reason, now);
+    }
+
+    /// Latches a terminal error and stops.
+    fn terminal(&mut self, io: &mut impl Io, reason: String, now: u64) {
+        io.hang_up();
+        self.gate.fail(Terminal {
+            endpoint: self.endpoints.name(),
+            reason,
+        });
+        self.gate.connection(false, now);
+        self.state = State::Stopped;
+    }
+
+    fn upgrade_failed(&mut self, io: &mut impl Io, error: &UpgradeError, now: u64) {
+        match error {
+            UpgradeError::Auth { .. } => self.terminal(io, error.to_string(), now),
+            _ => self.failed(io, &error.to_string(), now),
+        }
+    }
+}
+
+/// The value of the `Authorization` header.
+fn authorization(auth: &Auth) -> Option<String> {
+    use base64::Engine as _;
+    match auth {
+        Auth::Anonymous => None,
+        Auth::Basic { username, password } => {
+            let pair = format!("{username}:{}", password.0);
+            Some(format!(
+                "Basic {}",
+                base64::engine::general_purpose::STANDARD.encode(pair)
+            ))
+        }
+        Auth::Bearer(token) => Some(format!("Bearer {}", token.0)),
+    }
+}

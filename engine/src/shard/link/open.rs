@@ -1,0 +1,74 @@
+//! From the upgrade's answer to an open connection.
+
+use forebay_wire::upgrade::UpgradeReply;
+use forebay_wire::ws::Reader;
+
+use super::{Link, RESPONSE_BYTES_MAX, State};
+use crate::io::Io;
+use crate::shard::journal::Journal;
+
+impl Link {
+    pub(super) fn upgrading(&mut self, io: &mut impl Io, journal: &Journal, now: u64) -> bool {
+        let State::Upgrading { deadline, .. } = self.state else {
+            return false;
+        };
+        let mut happened = false;
+        if self.out.pending() {
+            match self.out.flush(io) {
+                Ok(moved) => happened |= moved,
+                Err(error) => {
+                    self.failed(io, &format!("upgrade: {error}"), now);
+                    return true;
+                }
+            }
+        }
+        match self.fill_inbox(io) {
+            Ok(0) => {}
+            Ok(_) => {
+                self.judge_upgrade(io, journal, now);
+                return true;
+            }
+            Err(reason) => {
+                self.failed(io, &format!("upgrade: {reason}"), now);
+                return true;
+            }
+        }
+        if now >= deadline {
+            self.failed(io, "no answer to the upgrade (auth_timeout_ms)", now);
+            return true;
+        }
+        happened
+    }
+
+    fn judge_upgrade(&mut self, io: &mut impl Io, journal: &Journal, now: u64) {
+        let State::Upgrading { expected, .. } = &self.state else {
+            return;
+        };
+        match UpgradeReply::parse(&self.inbox[..self.inbox_used], expected) {
+            Ok(None) => {}
+            Ok(Some(upgraded)) => {
+                self.inbox
+                    .copy_within(upgraded.consumed..self.inbox_used, 0);
+                self.inbox_used -= upgraded.consumed;
+                self.out.batch_bytes_max = upgraded.max_batch_size.filter(|bytes| *bytes > 0);
+                self.opened(journal, now);
+            }
+            Err(error) => self.upgrade_failed(io, &error, now),
+        }
+    }
+
+    /// The server speaks QWP: everything of a connection starts afresh.
+    fn opened(&mut self, journal: &Journal, now: u64) {
+        self.endpoints.succeeded();
+        if self.ever_connected {
+            self.gate.counters.reconnects_succeeded.add(1);
+        }
+        self.ever_connected = true;
+        self.progressed = false;
+        self.reader = Reader::new(RESPONSE_BYTES_MAX);
+        self.out.restart(journal);
+        self.replay.reset();
+        self.state = State::Open;
+        self.gate.connection(true, now);
+    }
+}

@@ -1,0 +1,270 @@
+//! What goes out: catch-up, frames masked from the journal's memory, control frames.
+
+use std::io;
+use std::sync::Arc;
+
+use forebay_wire::control;
+use forebay_wire::ws::{Opcode, append_client_frame, close, encode_client_header, mask};
+
+use super::{Link, State};
+use crate::delivery::Window;
+use crate::fsn::Fsn;
+use crate::io::{Io, Transport};
+use crate::router::gate::Gate;
+use crate::shard::journal::{Journal, Position};
+use crate::shard::replay::Fetch;
+use crate::slot::Dictionary;
+use crate::slot::frame::FRAME_HEADER_BYTES;
+
+/// Bytes gathered for one write to the socket.
+const OUTBOX_BYTES: usize = 256 << 10;
+/// Most bytes of a WebSocket frame header from a client.
+const HEADER_BYTES_MAX: usize = 14;
+/// Budget of a catch-up message when the server names no cap.
+const CATCH_UP_BYTES_MAX: u64 = 1 << 20;
+
+/// Where the sender stands and what waits for the socket.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    gate: Arc<Gate>,
+    pub(super) window: Window,
+    pub(super) position: Position,
+    /// Everything below was sent at least once: sending it again is a replay.
+    sent_before: Fsn,
+    pub(super) batch_bytes_max: Option<u64>,
+    /// Next symbol of the catch-up; `None` when it is complete.
+    catch_up_from: Option<u32>,
+    buffer: Vec<u8>,
+    used: usize,
+    sent: usize,
+}
+
+impl Outgoing {
+    pub(super) fn new(journal: &Journal, gate: Arc<Gate>) -> Self {
+        Self {
+            gate,
+            window: Window::new(journal.acked()),
+            position: journal.start_of(journal.acked()),
+            sent_before: journal.acked(),
+            batch_bytes_max: None,
+            catch_up_from: None,
+            buffer: vec![0; OUTBOX_BYTES],
+            used: 0,
+            sent: 0,
+        }
+    }
+
+    /// A fresh connection: catch-up, then everything that is not acked.
+    pub(super) fn restart(&mut self, journal: &Journal) {
+        self.window = Window::new(journal.acked());
+        self.position = journal.start_of(journal.acked());
+        self.catch_up_from = (journal.dictionary.len() > 0).then_some(0);
+        (self.used, self.sent) = (0, 0);
+    }
+
+    /// Replaces what waits by `bytes`, unframed.
+    pub(super) fn set(&mut self, bytes: &[u8]) {
+        (self.used, self.sent) = (0, 0);
+        self.room(bytes.len()).copy_from_slice(bytes);
+    }
+
+    /// Whether bytes wait for the socket.
+    pub(super) fn pending(&self) -> bool {
+        self.sent < self.used
+    }
+
+    /// The next `bytes` of the buffer, which grows to the largest frame and stays there.
+    fn room(&mut self, bytes: usize) -> &mut [u8] {
+        let (start, end) = (self.used, self.used + bytes);
+        if end > self.buffer.len() {
+            self.buffer.resize(end.next_multiple_of(OUTBOX_BYTES), 0);
+        }
+        self.used = end;
+        &mut self.buffer[start..end]
+    }
+
+    /// Hands what waits to the socket; `false` when it takes nothing.
+    pub(super) fn flush(&mut self, io: &mut impl Transport) -> io::Result<bool> {
+        match io.send(&self.buffer[self.sent..self.used]) {
+            Ok(sent) => {
+                self.sent += sent;
+                self.gate.counters.bytes_sent.add(sent as u64);
+                Ok(sent > 0)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts a message behind what waits, as one masked frame.
+    fn gather(&mut self, random: u64, payload: &[u8]) {
+        let key = key(random);
+        let header = encode_client_header(Opcode::Binary, payload.len(), key);
+        let room = self.room(header.len() + payload.len());
+        let (head, body) = room.split_at_mut(header.len());
+        head.copy_from_slice(header.as_slice());
+        mask::copy(body, payload, key, 0);
+    }
+
+    /// Takes the frame at the present position and moves on; frames acked before this connection
+    /// are passed over.
+    fn take(&mut self, random: u64, payload: &[u8]) -> Result<(), String> {
+        let fsn = self.position.fsn;
+        if fsn >= self.window.sent() {
+            assert_eq!(fsn, self.window.sent(), "frames are sent in order");
+            if let Some(cap) = self
+                .batch_bytes_max
+                .filter(|cap| payload.len() as u64 > *cap)
+            {
+                self.gate.counters.blocked_by_cap.add(1);
+                let bytes = payload.len();
+                return Err(format!(
+                    "frame {fsn} of {bytes} bytes exceeds the server's cap {cap}"
+                ));
+            }
+            self.gather(random, payload);
+            self.window.sent_frame();
+            self.gate.counters.frames_sent.add(1);
+            if fsn < self.sent_before {
+                self.gate.counters.frames_replayed.add(1);
+            } else {
+                self.sent_before = fsn.plus(1);
+            }
+        }
+        self.position.offset += FRAME_HEADER_BYTES + payload.len() as u64;
+        self.position.fsn = fsn.plus(1);
+        Ok(())
+    }
+
+    /// Registers the dictionary on a new connection, in pieces below the server's cap.
+    fn catch_up(&mut self, io: &mut impl Io, journal: &Journal) -> Result<(), String> {
+        let reserve = control::CATCH_UP_RESERVE as u64;
+        let cap = self
+            .batch_bytes_max
+            .unwrap_or(CATCH_UP_BYTES_MAX)
+            .min(CATCH_UP_BYTES_MAX);
+        let budget = usize::try_from(cap.saturating_sub(reserve))
+            .unwrap_or(usize::MAX)
+            .max(1);
+        let end = journal.dictionary.len();
+        let mut from = self.catch_up_from.unwrap_or(end);
+        let mut message = Vec::new();
+        while from < end && self.used < OUTBOX_BYTES / 2 {
+            let to = fitting(&journal.dictionary, from, budget);
+            let entries = journal.dictionary.entries(from, to);
+            if entries.len() > budget {
+                self.gate.counters.blocked_by_cap.add(1);
+                return Err(format!(
+                    "symbol {from} exceeds the server's message cap of {cap}"
+                ));
+            }
+            message.clear();
+            let count = u64::from(to - from);
+            control::write_catch_up(&mut message, u64::from(from), count, entries);
+            self.gather(io.random(), &message);
+            self.window.sent_catch_up();
+            from = to;
+        }
+        self.catch_up_from = (from < end).then_some(from);
+        Ok(())
+    }
+}
+
+impl Link {
+    /// Fills the outbox and hands it to the socket. `true` if anything moved.
+    pub(super) fn send(&mut self, io: &mut impl Io, journal: &Journal, now: u64) -> bool {
+        let mut moved = false;
+        loop {
+            if !self.out.pending() {
+                (self.out.sent, self.out.used) = (0, 0);
+                if let Err(reason) = self.fill_outbox(io, journal) {
+                    self.failed(io, &reason, now);
+                    return true;
+                }
+                if !self.out.pending() {
+                    return moved;
+                }
+            }
+            match self.out.flush(io) {
+                Ok(true) => moved = true,
+                Ok(false) => return moved,
+                Err(error) => {
+                    self.failed(io, &format!("send: {error}"), now);
+                    return true;
+                }
+            }
+            if self.out.pending() || self.out.window.sent() >= journal.published() {
+                return moved;
+            }
+        }
+    }
+
+    fn fill_outbox(&mut self, io: &mut impl Io, journal: &Journal) -> Result<(), String> {
+        if self.out.catch_up_from.is_some() {
+            self.out.catch_up(io, journal)?;
+            if self.out.catch_up_from.is_some() {
+                return Ok(());
+            }
+        }
+        while self.out.used < OUTBOX_BYTES / 2 {
+            if journal.read_at(&mut self.out.position).is_none() {
+                break;
+            }
+            let position = self.out.position;
+            let random = io.random();
+            if let Some(payload) = journal.in_memory(position) {
+                self.out.take(random, payload)?;
+                continue;
+            }
+            match self.replay.frame(io, journal, position) {
+                Fetch::Ready(payload) => self.out.take(random, payload)?,
+                Fetch::Pending => break,
+                Fetch::Failed(reason) => return Err(reason),
+            }
+        }
+        Ok(())
+    }
+
+    /// Queues a control frame behind what waits.
+    pub(super) fn say(&mut self, io: &mut impl Io, opcode: Opcode, payload: &[u8]) {
+        let mut frame = Vec::with_capacity(HEADER_BYTES_MAX + payload.len());
+        append_client_frame(&mut frame, opcode, payload, key(io.random()));
+        self.out.room(frame.len()).copy_from_slice(&frame);
+    }
+
+    /// Sends CLOSE 1000 as far as the socket takes it at once (unless a frame is half sent).
+    pub(super) fn say_goodbye(&mut self, io: &mut impl Io) {
+        if matches!(self.state, State::Open) && !self.out.pending() {
+            (self.out.sent, self.out.used) = (0, 0);
+            self.say(io, Opcode::Close, &close::payload(1000, ""));
+            // A courtesy: the connection is dropped whether or not it arrives.
+            let _ = self.out.flush(io);
+        }
+    }
+
+    /// The engine closes: an orderly end of the conversation.
+    pub(crate) fn stop(&mut self, io: &mut impl Io) {
+        self.say_goodbye(io);
+        io.hang_up();
+        self.state = State::Stopped;
+    }
+}
+
+/// The end of the longest run of symbols from `from` whose entries fit `budget` bytes; at least one.
+fn fitting(dictionary: &Dictionary, from: u32, budget: usize) -> u32 {
+    let (mut fits, mut over) = (from + 1, dictionary.len() + 1);
+    while over - fits > 1 {
+        let middle = fits.midpoint(over);
+        if dictionary.entries(from, middle).len() <= budget {
+            fits = middle;
+        } else {
+            over = middle;
+        }
+    }
+    fits
+}
+
+fn key(random: u64) -> [u8; 4] {
+    let [a, b, c, d, ..] = random.to_le_bytes();
+    [a, b, c, d]
+}

@@ -1,0 +1,294 @@
+//! One core: takes batches in, journals them, delivers them, trims what is acknowledged.
+//!
+//! [`Shard::turn`] is a plain function over the [`Io`] seam. The host (`io::uring` in production,
+//! a loop over the simulated world in tests) calls it again and again on one thread and parks as
+//! [`Next`] says. Nothing in here blocks, logs or calls user code.
+
+mod assemble;
+mod intake;
+mod journal;
+mod link;
+mod progress;
+mod replay;
+
+use std::sync::Arc;
+
+use self::intake::Intake;
+use self::journal::{Journal, JournalOptions, Stall, token};
+use self::link::Link;
+use self::progress::Progress;
+use crate::config::{Config, Durability};
+use crate::error::Error;
+use crate::fsn::Fsn;
+use crate::io::{Io, Reply};
+use crate::router::gate::Gate;
+use crate::router::lane::Stage;
+use crate::slot::OpenedSlot;
+
+pub(crate) use self::journal::SlotRemains;
+
+/// Spinning goes on this much longer while operations or bytes are in flight (nanoseconds).
+const SPIN_BUSY: u64 = 250_000;
+/// The longest sleep: bounds every timer that is not worth a deadline of its own.
+const SLEEP_MAX: u64 = 100_000_000;
+/// How long `close` may go on writing after its deadline.
+const FINAL_WRITES: u64 = 5_000_000_000;
+
+/// What the host does between two turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Calls again at once.
+    Again,
+    /// Sleeps until something arrives, until this time at the latest.
+    Park(u64),
+    /// Ends: the shard is finished.
+    Exit,
+}
+
+/// What is left when a shard ends.
+#[derive(Debug)]
+pub(crate) struct Remains {
+    /// The slot's files; `None` in memory mode.
+    pub(crate) slot: Option<SlotRemains>,
+    /// Frames not acked.
+    pub(crate) frames: u64,
+    /// Bytes of them.
+    pub(crate) bytes: u64,
+    /// First failure of a disk operation.
+    pub(crate) poisoned: Option<String>,
+}
+
+/// One shard.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    gate: Arc<Gate>,
+    journal: Journal,
+    intake: Intake,
+    progress: Progress,
+    link: Link,
+    spin: u64,
+    idle_spin: bool,
+    sync_interval: u64,
+    last_work: u64,
+    last_sweep: u64,
+    cpu_at: u64,
+}
+
+/// A slot as its opener hands it over.
+#[derive(Debug)]
+pub(crate) struct Handover {
+    /// The opened slot.
+    pub(crate) slot: OpenedSlot,
+    /// What the last partial block of the active segment holds.
+    pub(crate) active_tail: Vec<u8>,
+    /// Bytes of unacked frames, for the gauge.
+    pub(crate) unacked_bytes: u64,
+}
+
+impl Shard {
+    /// A shard over an opened slot, or in memory.
+    pub(crate) fn new(
+        config: &Config,
+        gate: Arc<Gate>,
+        handover: Option<Handover>,
+    ) -> Result<Self, Error> {
+        let nanos = |d: std::time::Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+        let periodic = config.durability == Durability::Periodic;
+        let sync_interval = if periodic {
+            nanos(config.sync_interval)
+        } else {
+            0
+        };
+        let options = JournalOptions {
+            segment_bytes: config.segment_bytes,
+            total_bytes: config.total_bytes,
+            memory_budget_bytes: config.memory_budget_bytes,
+            spares: 2,
+            sync_always: matches!(config.durability, Durability::Flush | Durability::Append),
+            sync_interval,
+        };
+        let has_files = handover.is_some();
+        let (slot, tail, unacked) = match handover {
+            Some(h) => (Some(h.slot), h.active_tail, h.unacked_bytes),
+            None => (None, Vec::new(), 0),
+        };
+        let journal = Journal::new(options, Arc::clone(&gate), slot, &tail)?;
+        let link = Link::new(config, Arc::clone(&gate), &journal)?;
+        let recovered = journal.published().since(journal.acked());
+        Ok(Self {
+            intake: Intake::new(Arc::clone(&gate)),
+            progress: Progress::new(journal.published(), has_files, recovered, unacked),
+            link,
+            journal,
+            gate,
+            spin: nanos(config.spin),
+            idle_spin: config.idle_spin,
+            sync_interval,
+            last_work: 0,
+            last_sweep: 0,
+            cpu_at: 0,
+        })
+    }
+
+    /// One turn of the duty cycle.
+    pub(crate) fn turn(&mut self, io: &mut impl Io) -> Next {
+        let now = io.now();
+        self.gate.counters.turns.add(1);
+        let mut worked = self.reap(io, now);
+        let joined = self.gate.joined();
+        if !joined.is_empty() {
+            self.intake.join(joined, &mut self.progress);
+            worked = true;
+        }
+        self.journal.want_sync(self.gate.wants_stable());
+        let sent = self.link.position();
+        worked |= self
+            .intake
+            .turn(io, &mut self.journal, &mut self.progress, sent);
+        self.gate.set_full(self.intake.stall == Some(Stall::Full));
+        self.journal.pump(io, now);
+        self.report_disk(now);
+        let acked = self.journal.acked();
+        worked |= self.link.turn(io, &mut self.journal, now);
+        if self.journal.acked() > acked {
+            self.report_acked(acked, now);
+        }
+        io.kick();
+        if worked {
+            self.last_work = now;
+            self.publish_gauges();
+        }
+        self.next(now)
+    }
+
+    /// Whether something arrived since the last turn: the host's last look before it sleeps.
+    pub(crate) fn has_input(&self) -> bool {
+        self.gate.has_joining()
+            || self.gate.closing().is_some_and(|deadline| deadline != 0)
+            || (self.intake.stall.is_none() && !self.intake.is_empty())
+    }
+
+    /// Ends the shard: only after [`Next::Exit`].
+    pub(crate) fn into_remains(self) -> Remains {
+        let frames = self.journal.published().since(self.journal.acked());
+        Remains {
+            frames,
+            bytes: self.progress.unacked_bytes(),
+            poisoned: self.journal.poisoned().map(str::to_owned),
+            slot: self.journal.into_files(),
+        }
+    }
+
+    /// Takes completed operations and answers of the steward.
+    fn reap(&mut self, io: &mut impl Io, now: u64) -> bool {
+        let mut any = false;
+        while let Some(done) = io.complete() {
+            any = true;
+            if done.token.0 >= token::REPLAY {
+                self.link.read_completed(done, &self.journal);
+            } else {
+                self.journal.completed(done, now);
+            }
+        }
+        while let Some(reply) = io.reply() {
+            any = true;
+            match reply {
+                Reply::Resolved(answer) => self.link.resolved(io, answer, now),
+                reply => self.journal.replied(reply, now),
+            }
+        }
+        if any && let Some(cause) = self.journal.poisoned() {
+            let reason = format!("the journal is poisoned: {cause}");
+            self.gate.fail(crate::router::gate::Terminal {
+                endpoint: String::new(),
+                reason,
+            });
+        }
+        any
+    }
+
+    fn report_disk(&mut self, now: u64) {
+        let counters = &self.gate.counters;
+        self.progress
+            .advance(Stage::Written, self.journal.written(), now, counters);
+        self.progress
+            .advance(Stage::Stable, self.journal.stable(), now, counters);
+    }
+
+    fn report_acked(&mut self, before: Fsn, now: u64) {
+        let acked = self.journal.acked();
+        let counters = &self.gate.counters;
+        self.progress.recovered_acked(acked.since(before));
+        self.progress.advance(Stage::Acked, acked, now, counters);
+    }
+
+    fn publish_gauges(&self) {
+        self.journal.publish_gauges();
+        self.gate
+            .counters
+            .unacked_bytes
+            .set(self.progress.unacked_bytes());
+    }
+
+    fn next(&mut self, now: u64) -> Next {
+        if now >= self.last_sweep + SLEEP_MAX {
+            self.last_sweep = now;
+            self.intake.sweep(&self.progress);
+        }
+        if now >= self.cpu_at {
+            self.cpu_at = now + SLEEP_MAX;
+            self.gate
+                .counters
+                .shard_cpu_nanos
+                .set(crate::io::sys::cpu_nanos());
+        }
+        if let Some(deadline) = self.gate.closing()
+            && self.may_exit(deadline, now)
+        {
+            return Next::Exit;
+        }
+        let busy = self.journal.is_busy()
+            || self.link.is_busy(&self.journal)
+            || self.link.awaits(&self.journal);
+        let spin = if busy {
+            self.spin.max(SPIN_BUSY)
+        } else {
+            self.spin
+        };
+        if self.idle_spin || now < self.last_work + spin {
+            return Next::Again;
+        }
+        self.gate.counters.parks.add(1);
+        let mut until = now + SLEEP_MAX;
+        until = until.min(self.link.deadline().max(now));
+        if self.journal.watermark_lags() {
+            until = until.min(now + 5_000_000);
+        }
+        if self.sync_interval > 0 {
+            until = until.min(now + self.sync_interval);
+        }
+        if let Some(deadline) = self.gate.closing() {
+            until = until.min(deadline.max(now + 1_000_000));
+        }
+        Next::Park(until)
+    }
+
+    /// Closing: everything taken and written, and either acked or out of time.
+    fn may_exit(&mut self, deadline: u64, now: u64) -> bool {
+        let terminal = self.gate.terminal().is_some();
+        let acked = self.journal.acked() == self.journal.published();
+        let taken = self.intake.is_empty() || terminal;
+        let written = self.journal.written() == self.journal.published();
+        let stuck = self.journal.poisoned().is_some() || self.intake.stall == Some(Stall::Full);
+        let settled = (taken && written) || stuck || now >= deadline.saturating_add(FINAL_WRITES);
+        let over = (taken && acked) || terminal || now >= deadline;
+        settled && over && !self.journal.in_flight() && !self.link.in_flight()
+    }
+
+    /// Ends the conversation in order, after [`Next::Exit`].
+    pub(crate) fn stop(&mut self, io: &mut impl Io) {
+        self.link.stop(io);
+        self.publish_gauges();
+        self.gate.shut();
+    }
+}

@@ -1,0 +1,161 @@
+//! Opening a slot that holds nothing (slot-format.md section 6).
+//!
+//! The first segment is created without the flag that demands a manifest, then the manifest, then
+//! the flag: a crash in between leaves an empty slot of the old or the new kind, both of which open
+//! again. With the flag first there would be a moment that recovery must refuse.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::chunk::{HEADER, HEADER_BYTES};
+use super::close::remove;
+use super::dictionary::Dictionary;
+use super::dual::DualFile;
+use super::names::{DICTIONARY, MANIFEST, WATERMARK, segment};
+use super::opened::{OpenedSegment, OpenedSlot, SlotOptions};
+use super::record::Kind;
+use super::report::RecoveryReport;
+use super::segment::SegmentHeader;
+use super::segment::{FLAGS_OFFSET, HEADER_BYTES as SEGMENT_HEADER_BYTES, MANIFEST_REQUIRED};
+use super::spare::{self, segment_error};
+use crate::error::Error;
+use crate::fsn::{Fsn, Generation};
+use crate::io::{File, Fs, OpenMode};
+
+/// Creates everything in the empty slot `dir`, whose lock is held. Generations start at `first`.
+pub(crate) fn create(
+    fs: &dyn Fs,
+    options: &SlotOptions,
+    dir: &Path,
+    lock: File,
+    first: Generation,
+    mut report: RecoveryReport,
+) -> Result<OpenedSlot, Error> {
+    report.fresh = true;
+    if options.total_bytes / 2 < options.segment_bytes {
+        return Err(Error::config(
+            "sf_max_total_bytes",
+            format!(
+                "{} bytes do not hold two segments of {} bytes (sf_max_segment_bytes)",
+                options.total_bytes, options.segment_bytes
+            ),
+        ));
+    }
+    sync_parents(fs, options)?;
+    let (dictionary_file, watermark) = side_files(fs, dir)?;
+    let active = first_segment(fs, dir, first, options.segment_bytes)?;
+    let manifest = first_manifest(fs, dir)?;
+    stamp_flag(fs, &dir.join(&active.name))?;
+    let mut opened = OpenedSlot {
+        dir: dir.to_path_buf(),
+        lock,
+        manifest,
+        watermark,
+        dictionary: Dictionary::new(),
+        dictionary_file,
+        dictionary_bytes: HEADER_BYTES,
+        segments: vec![active],
+        spares: Vec::new(),
+        next_generation: following(dir, first)?,
+        acked: Fsn(0),
+        next: Fsn(0),
+        report,
+    };
+    opened.add_spare(fs, options)?;
+    Ok(opened)
+}
+
+/// The generation after this one.
+pub(crate) fn following(dir: &Path, generation: Generation) -> Result<Generation, Error> {
+    generation
+        .0
+        .checked_add(1)
+        .map(Generation)
+        .ok_or_else(|| Error::Corrupt {
+            path: dir.join(segment(generation)),
+            offset: 0,
+            reason: "the highest possible generation is in use: no segment can follow".to_owned(),
+        })
+}
+
+/// Sets the flag that demands a manifest, durably.
+pub(crate) fn stamp_flag(fs: &dyn Fs, path: &Path) -> Result<(), Error> {
+    let stamp = || {
+        let file = fs.open(path, OpenMode::ReadWrite)?;
+        fs.write_at(&file, &[MANIFEST_REQUIRED], FLAGS_OFFSET)?;
+        fs.sync(&file)
+    };
+    stamp().map_err(|source| Error::disk("write", path, FLAGS_OFFSET, source))
+}
+
+/// The names of `sf_dir` and of the slot become durable. Done at every fresh open, because an
+/// earlier one may have died between creating and syncing.
+fn sync_parents(fs: &dyn Fs, options: &SlotOptions) -> Result<(), Error> {
+    let sf_dir = &options.sf_dir;
+    fs.sync_dir(sf_dir)
+        .map_err(|source| Error::disk("sync", sf_dir, 0, source))?;
+    let parent = match sf_dir.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+        Some(parent) => parent.to_path_buf(),
+        None => return Ok(()),
+    };
+    match fs.sync_dir(&parent) {
+        // A parent that may be entered but not read: its owner made `sf_dir`.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        result => result.map_err(|source| Error::disk("sync", &parent, 0, source)),
+    }
+}
+
+/// Replaces what a former life of the slot may have left.
+fn side_files(fs: &dyn Fs, dir: &Path) -> Result<(File, DualFile), Error> {
+    remove(fs, dir, WATERMARK)?;
+    remove(fs, dir, DICTIONARY)?;
+    let path = dir.join(DICTIONARY);
+    let create = || {
+        let file = fs.open(&path, OpenMode::CreateNew)?;
+        fs.write_at(&file, &HEADER, 0)?;
+        fs.sync(&file)?;
+        Ok(file)
+    };
+    let dictionary = create().map_err(|source| Error::disk("create", &path, 0, source))?;
+    Ok((dictionary, new_watermark(fs, dir)?))
+}
+
+/// Creates the watermark file, durably, without a record.
+pub(crate) fn new_watermark(fs: &dyn Fs, dir: &Path) -> Result<DualFile, Error> {
+    let path = dir.join(WATERMARK);
+    let create = || {
+        let watermark = DualFile::create(fs, &path, Kind::Watermark)?;
+        fs.sync(&watermark.file)?;
+        fs.sync_dir(dir)?;
+        Ok(watermark)
+    };
+    create().map_err(|source| Error::disk("create", &path, 0, source))
+}
+
+fn first_segment(
+    fs: &dyn Fs,
+    dir: &Path,
+    generation: Generation,
+    bytes: u64,
+) -> Result<OpenedSegment, Error> {
+    let header = SegmentHeader {
+        manifest_required: false,
+        base: Fsn(0),
+        created_micros: fs.wall_micros(),
+    };
+    let file = spare::create(fs, dir, generation, bytes, header)
+        .map_err(|source| segment_error("create", &dir.join(segment(generation)), source))?;
+    Ok(OpenedSegment::empty(file, Fsn(0), SEGMENT_HEADER_BYTES))
+}
+
+fn first_manifest(fs: &dyn Fs, dir: &Path) -> Result<DualFile, Error> {
+    let path = dir.join(MANIFEST);
+    let create = || {
+        let mut manifest = DualFile::create(fs, &path, Kind::Manifest)?;
+        manifest.write(fs, 0, 0)?;
+        fs.sync_dir(dir)?;
+        Ok(manifest)
+    };
+    create().map_err(|source| Error::disk("create", &path, 0, source))
+}

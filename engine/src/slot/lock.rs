@@ -1,0 +1,84 @@
+//! The lock of a slot (slot-format.md section 5, operations.md O1 to O4).
+//!
+//! `flock`, not `fcntl`: two descriptors of one process exclude each other too, and it is what the
+//! official clients take. The files are never removed. The text in `.lock.pid` decides nothing.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::names::{LOCK, LOCK_OWNER, LOCK_PID};
+use crate::error::Error;
+use crate::io::{Entry, EntryKind, File, Fs, OpenMode};
+
+const RETRY_EVERY: Duration = Duration::from_millis(5);
+const PID_BYTES_MAX: usize = 64;
+
+/// Takes the lock of `dir`, trying every 5 ms for as long as `retry`.
+pub(crate) fn acquire(fs: &dyn Fs, dir: &Path, retry: Duration) -> Result<File, Error> {
+    let path = dir.join(LOCK);
+    let file = fs
+        .open(&path, OpenMode::Create)
+        .map_err(|source| Error::disk("open", &path, 0, source))?;
+    let started = fs.now();
+    loop {
+        let locked = fs.try_lock(&file);
+        if locked.map_err(|source| Error::disk("lock", &path, 0, source))? {
+            break;
+        }
+        let waited = Duration::from_nanos(fs.now().saturating_sub(started));
+        if waited >= retry {
+            return Err(Error::Locked {
+                slot: dir.to_path_buf(),
+                holder: holder(fs, dir),
+                waited_millis: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
+            });
+        }
+        fs.sleep(
+            u64::try_from(RETRY_EVERY.min(retry.saturating_sub(waited)).as_nanos())
+                .unwrap_or(u64::MAX),
+        );
+    }
+    write_pid(fs, dir);
+    Ok(file)
+}
+
+/// Refuses a slot that a Node.js client holds: its lock is a directory and `flock` cannot see it.
+pub(crate) fn refuse_foreign_owner(dir: &Path, entries: &[Entry]) -> Result<(), Error> {
+    let owned = |entry: &Entry| entry.name == LOCK_OWNER && entry.kind == EntryKind::Directory;
+    if !entries.iter().any(owned) {
+        return Ok(());
+    }
+    Err(Error::Unsupported {
+        what: format!("slot {}", dir.display()),
+        reason: format!(
+            "the directory {LOCK_OWNER} exists: a Node.js client holds the slot, or died holding it"
+        ),
+        remedy: "Check that no Node.js sender with this sender_id runs on any host that shares \
+                 the directory, then remove .lock.owner, or use another sender_id",
+    })
+}
+
+/// Notes who holds the lock. Informational: failures are ignored.
+fn write_pid(fs: &dyn Fs, dir: &Path) {
+    let write = || {
+        let file = fs.open(&dir.join(LOCK_PID), OpenMode::Create)?;
+        fs.set_bytes(&file, 0)?;
+        fs.write_at(&file, format!("{}\n", fs.pid()).as_bytes(), 0)
+    };
+    if let Err(error) = write() {
+        tracing::debug!(slot = %dir.display(), %error, "could not write {LOCK_PID}");
+    }
+}
+
+/// The process id in `.lock.pid`, or `unknown`.
+fn holder(fs: &dyn Fs, dir: &Path) -> String {
+    let read = || {
+        let file = fs.open(&dir.join(LOCK_PID), OpenMode::Read).ok()?;
+        let mut bytes = [0; PID_BYTES_MAX];
+        let len = fs.read_at(&file, &mut bytes, 0).ok()?;
+        let text = std::str::from_utf8(bytes.get(..len)?).ok()?.trim();
+        let is_pid = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        is_pid.then(|| text.to_owned())
+    };
+    read().unwrap_or_else(|| "unknown".to_owned())
+}

@@ -1,0 +1,43 @@
+//! The slot directory: its bytes, and opening, recovering and closing it.
+//!
+//! Pure codecs: [`segment`], [`frame`], [`record`], [`chunk`], [`names`]. Decisions without I/O:
+//! [`chain`], [`fold`], [`dictionary`]. Everything else blocks and works over [`crate::io::Fs`]:
+//! [`open()`] (lock, takeover, recovery or fresh start), [`make_spare`], [`close_drained`]. Those
+//! run on the caller of `connect` or on the steward while no shard holds the slot; from hand-over
+//! to hand-back the shard alone writes the slot's files, on its own ring.
+//!
+//! Format and behaviour: slot-format.md. Bytes from disk never panic, and no length read from disk
+//! is allocated before it was compared with the file's size.
+
+mod chain;
+pub(crate) mod chunk;
+mod close;
+mod dictionary;
+mod dictionary_file;
+mod dual;
+mod fold;
+pub(crate) mod frame;
+mod fresh;
+mod lock;
+pub(crate) mod names;
+mod open;
+mod opened;
+pub(crate) mod record;
+mod recover;
+mod report;
+mod scan;
+pub(crate) mod segment;
+mod spare;
+mod takeover;
+mod tidy;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use close::{Drained, close_drained};
+pub(crate) use dictionary::{Dictionary, DictionaryFull};
+pub(crate) use dual::DualFile;
+pub(crate) use open::open;
+pub(crate) use opened::{OpenedSegment, OpenedSlot, SlotOptions};
+pub(crate) use spare::make_spare;

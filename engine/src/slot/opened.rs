@@ -1,0 +1,120 @@
+//! What opening a slot needs and what it hands over.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::dictionary::Dictionary;
+use super::dual::DualFile;
+use super::fresh::following;
+use super::report::RecoveryReport;
+use super::segment::HEADER_BYTES;
+use super::spare::{make_spare, provisional_base};
+use crate::error::Error;
+use crate::fsn::{Fsn, Generation};
+use crate::io::{File, Fs, SpareFile};
+
+/// Which slot, and how large its files are.
+#[derive(Debug, Clone)]
+pub(crate) struct SlotOptions {
+    /// Directory of all slots; its last component is created if absent.
+    pub sf_dir: PathBuf,
+    /// Name of the slot below it.
+    pub sender_id: String,
+    /// Size of new segments in bytes.
+    pub segment_bytes: u64,
+    /// Cap over all segments in bytes.
+    pub total_bytes: u64,
+    /// How long to wait for a lock that somebody holds.
+    pub lock_retry: Duration,
+}
+
+/// A segment file of the chain, or a spare.
+#[derive(Debug)]
+pub(crate) struct OpenedSegment {
+    /// File name.
+    pub name: String,
+    /// Generation in its name; 0 for a name without one.
+    pub generation: Generation,
+    /// Opened for direct I/O.
+    pub file: File,
+    /// FSN of its first frame.
+    pub base: Fsn,
+    /// Valid frames.
+    pub frames: u64,
+    /// File size in bytes; in slots of other clients any number.
+    pub bytes: u64,
+    /// Offset of the next frame.
+    pub end: u64,
+    /// Creation time in its header, microseconds since the Unix epoch.
+    pub created_micros: u64,
+}
+
+impl OpenedSegment {
+    /// A segment without frames.
+    pub(crate) fn empty(file: SpareFile, base: Fsn, end: u64) -> Self {
+        Self {
+            name: file.name,
+            generation: file.generation,
+            file: file.file,
+            base,
+            frames: 0,
+            bytes: file.bytes,
+            end,
+            created_micros: file.created_micros,
+        }
+    }
+}
+
+/// A slot ready for a shard. The lock is held until [`Fs::unlock`].
+#[derive(Debug)]
+pub(crate) struct OpenedSlot {
+    /// Slot directory.
+    pub dir: PathBuf,
+    /// `.lock`, locked.
+    pub lock: File,
+    /// `sf-manifest.bin`.
+    pub manifest: DualFile,
+    /// `.ack-watermark`.
+    pub watermark: DualFile,
+    /// All symbols.
+    pub dictionary: Dictionary,
+    /// `.symbol-dict`, opened for buffered reading and writing.
+    pub dictionary_file: File,
+    /// Where its next chunk goes.
+    pub dictionary_bytes: u64,
+    /// The chain in FSN order; the last is the active segment. Never empty.
+    pub segments: Vec<OpenedSegment>,
+    /// Prepared empty segments.
+    pub spares: Vec<OpenedSegment>,
+    /// First generation that is free.
+    pub next_generation: Generation,
+    /// First FSN that is not acked.
+    pub acked: Fsn,
+    /// First FSN that is not used.
+    pub next: Fsn,
+    /// What happened.
+    pub report: RecoveryReport,
+}
+
+impl OpenedSlot {
+    /// Makes one spare if the cap allows it. A failure is reported, not returned: the active
+    /// segment still takes frames, and the spare is asked for again before it is full.
+    pub(crate) fn add_spare(&mut self, fs: &dyn Fs, options: &SlotOptions) -> Result<(), Error> {
+        let used = self.segments.iter().map(|segment| segment.bytes);
+        let wanted = used.fold(options.segment_bytes, u64::saturating_add);
+        if wanted > options.total_bytes {
+            return Ok(());
+        }
+        let generation = self.next_generation;
+        self.next_generation = following(&self.dir, generation)?;
+        match make_spare(fs, &self.dir, generation, options.segment_bytes, self.next) {
+            Ok(file) => {
+                let base = provisional_base(self.next);
+                self.spares
+                    .push(OpenedSegment::empty(file, base, HEADER_BYTES));
+            }
+            Err(error) => self.report.spare_error = Some(error.to_string()),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! Making a segment file (slot-format.md sections 2.5 and 7): reserve, header, sync, directory
+//! sync. Blocks are really reserved, so a full disk is an error here and never on the append path.
+
+use std::io;
+use std::path::Path;
+
+use super::names;
+use super::segment::SegmentHeader;
+use crate::error::Error;
+use crate::fsn::{Fsn, Generation};
+use crate::io::{Fs, OpenMode, SpareFile};
+
+/// Makes the empty segment `generation` of `bytes`, given the next FSN: reserved, header written
+/// and synced, directory synced. A file that could not be finished is removed.
+///
+/// The provisional base in its header is the FSN after `next`. An active segment may have base
+/// `next`; a spare with the same base would stand in, empty, for an active file that was lost with
+/// its frames, and recovery could not tell.
+///
+/// When the filesystem cannot reserve blocks, [`is_preallocation_unsupported`] tells.
+pub(crate) fn make_spare(
+    fs: &dyn Fs,
+    dir: &Path,
+    generation: Generation,
+    bytes: u64,
+    next: Fsn,
+) -> io::Result<SpareFile> {
+    let header = SegmentHeader {
+        manifest_required: true,
+        base: provisional_base(next),
+        created_micros: fs.wall_micros(),
+    };
+    create(fs, dir, generation, bytes, header)
+}
+
+/// The base of a spare that is made when `next` is the next FSN.
+pub(crate) fn provisional_base(next: Fsn) -> Fsn {
+    Fsn(next.0.saturating_add(1).min(i64::MAX.unsigned_abs()))
+}
+
+/// Makes an empty segment with this header.
+pub(crate) fn create(
+    fs: &dyn Fs,
+    dir: &Path,
+    generation: Generation,
+    bytes: u64,
+    header: SegmentHeader,
+) -> io::Result<SpareFile> {
+    let name = names::segment(generation);
+    let path = dir.join(&name);
+    let buffered = fs.open(&path, OpenMode::CreateNew)?;
+    let finish = || {
+        fs.allocate(&buffered, bytes)?;
+        fs.write_at(&buffered, &header.to_bytes(), 0)?;
+        fs.sync(&buffered)?;
+        fs.sync_dir(dir)?;
+        fs.open(&path, OpenMode::Direct)
+    };
+    match finish() {
+        Ok(file) => Ok(SpareFile {
+            name,
+            generation,
+            file,
+            bytes,
+            created_micros: header.created_micros,
+        }),
+        Err(error) => {
+            // Whatever remains is a blank or an empty segment: the next recovery removes it.
+            let _ = fs.unlink(&path);
+            Err(error)
+        }
+    }
+}
+
+/// Whether making a segment failed because the filesystem cannot reserve blocks.
+pub(crate) fn is_preallocation_unsupported(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS))
+}
+
+/// The error of this crate for a segment that could not be made or reserved.
+pub(crate) fn segment_error(op: &'static str, path: &Path, source: io::Error) -> Error {
+    if is_preallocation_unsupported(&source) {
+        return Error::Unsupported {
+            what: format!("reserving blocks for {}", path.display()),
+            reason: source.to_string(),
+            remedy: "Put sf_dir on a filesystem with fallocate (ext4, xfs, btrfs, tmpfs); there \
+                     is no fall-back to sparse files",
+        };
+    }
+    Error::disk(op, path, 0, source)
+}

@@ -1,0 +1,163 @@
+//! Taking a slot over: what is there, made stable before anything is decided on it.
+//!
+//! A process that was killed may have left direct writes in flight that land later. Reserving the
+//! blocks of a file waits for them. So every segment that may still be written to is reserved, all
+//! files and the directory are synced, and only then the contents are read (design.md section 4).
+
+use std::io;
+use std::path::Path;
+
+use super::dual::DualFile;
+use super::frame::FRAME_HEADER_LEN;
+use super::names::{self, DICTIONARY, MANIFEST, WATERMARK};
+use super::record::Kind;
+use super::segment::SegmentHeader;
+use super::spare::segment_error;
+use crate::error::Error;
+use crate::fsn::{Fsn, Generation};
+use crate::io::{Entry, EntryKind, Fs, OpenMode};
+
+/// A `*.sfa` file before its scan.
+#[derive(Debug)]
+pub(crate) struct Peeked {
+    /// File name.
+    pub name: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Base in its header, if it has one.
+    pub base: Option<Fsn>,
+}
+
+/// State of `sf-manifest.bin`.
+#[derive(Debug)]
+pub(crate) enum Manifest {
+    /// There is none.
+    Absent,
+    /// Another size, or no valid record.
+    Invalid,
+    /// It says which segments count.
+    Valid(DualFile),
+}
+
+/// What is in a slot directory.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    /// All `*.sfa` files by base, then by age.
+    pub segments: Vec<Peeked>,
+    /// The manifest.
+    pub manifest: Manifest,
+    /// Whether there is a watermark file.
+    pub watermark: bool,
+    /// Whether there is a dictionary file.
+    pub dictionary: bool,
+    /// The first generation that no file has, or had when it was set aside.
+    pub next_generation: Generation,
+}
+
+/// Makes everything in `dir` stable and says what it is.
+pub(crate) fn survey(fs: &dyn Fs, dir: &Path, entries: &[Entry]) -> Result<Survey, Error> {
+    let files = || entries.iter().filter(|entry| entry.kind == EntryKind::File);
+    let has = |name: &str| files().any(|entry| entry.name == name);
+    for name in [MANIFEST, WATERMARK, DICTIONARY]
+        .into_iter()
+        .filter(|name| has(name))
+    {
+        let path = dir.join(name);
+        let sync = || fs.sync(&fs.open(&path, OpenMode::Read)?);
+        sync().map_err(|source| Error::disk("sync", &path, 0, source))?;
+    }
+    let manifest = read_manifest(fs, dir, has(MANIFEST))?;
+    let active = match &manifest {
+        Manifest::Valid(manifest) => u64::try_from(manifest.second).unwrap_or(0),
+        Manifest::Absent | Manifest::Invalid => 0,
+    };
+    let mut segments = Vec::new();
+    for entry in files().filter(|entry| names::is_segment(&entry.name)) {
+        segments.push(settle(fs, dir, &entry.name, active)?);
+    }
+    fs.sync_dir(dir)
+        .map_err(|source| Error::disk("sync", dir, 0, source))?;
+    segments.sort_by(|a, b| {
+        let key = |p: &Peeked| p.base;
+        key(a)
+            .cmp(&key(b))
+            .then_with(|| names::removal_order(&a.name).cmp(&names::removal_order(&b.name)))
+    });
+    Ok(Survey {
+        segments,
+        manifest,
+        watermark: has(WATERMARK),
+        dictionary: has(DICTIONARY),
+        next_generation: next_generation(dir, entries)?,
+    })
+}
+
+fn read_manifest(fs: &dyn Fs, dir: &Path, present: bool) -> Result<Manifest, Error> {
+    if !present {
+        return Ok(Manifest::Absent);
+    }
+    let path = dir.join(MANIFEST);
+    match DualFile::open(fs, &path, Kind::Manifest) {
+        Ok((manifest, true)) => Ok(Manifest::Valid(manifest)),
+        Ok((_, false)) => Ok(Manifest::Invalid),
+        Err(source) => Err(Error::disk("read", &path, 0, source)),
+    }
+}
+
+/// Waits for writes in flight where there may be any, and syncs the file.
+fn settle(fs: &dyn Fs, dir: &Path, name: &str, active: u64) -> Result<Peeked, Error> {
+    let path = dir.join(name);
+    let disk = |op| {
+        let path = path.clone();
+        move |source| Error::disk(op, &path, 0, source)
+    };
+    let file = fs.open(&path, OpenMode::Read).map_err(disk("open"))?;
+    let bytes = fs.bytes(&file).map_err(disk("stat"))?;
+    let peek = || peek(fs, &file).map_err(disk("read"));
+    let (mut base, empty) = peek()?;
+    // A sealed segment was synced before the manifest moved on; a spare may have any base.
+    if bytes > 0 && (empty || base.is_none_or(|base| base.0 >= active)) {
+        let writable = fs.open(&path, OpenMode::ReadWrite).map_err(disk("open"))?;
+        let reserved = fs.allocate(&writable, bytes);
+        reserved.map_err(|source| segment_error("reserve", &path, source))?;
+        base = peek()?.0;
+    }
+    fs.sync(&file).map_err(disk("sync"))?;
+    Ok(Peeked {
+        name: name.to_owned(),
+        bytes,
+        base,
+    })
+}
+
+/// The base in the header, and whether no first frame is there.
+fn peek(fs: &dyn Fs, file: &crate::io::File) -> io::Result<(Option<Fsn>, bool)> {
+    let mut head = [0; 24 + FRAME_HEADER_LEN];
+    let len = fs.read_at(file, &mut head, 0)?;
+    let (header, frame) = head.split_at(24);
+    let base = (len >= 24)
+        .then(|| SegmentHeader::parse(header).ok())
+        .flatten();
+    Ok((
+        base.map(|header| header.base),
+        frame.iter().all(|byte| *byte == 0),
+    ))
+}
+
+fn next_generation(dir: &Path, entries: &[Entry]) -> Result<Generation, Error> {
+    let highest = entries
+        .iter()
+        .filter_map(|entry| names::used_generation(&entry.name).map(|used| (used, &entry.name)))
+        .max();
+    let Some((Generation(highest), name)) = highest else {
+        return Ok(Generation(0));
+    };
+    match highest.checked_add(1) {
+        Some(next) => Ok(Generation(next)),
+        None => Err(Error::Corrupt {
+            path: dir.join(name),
+            offset: 0,
+            reason: "the highest possible generation is in use: no segment can follow".to_owned(),
+        }),
+    }
+}

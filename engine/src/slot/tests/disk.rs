@@ -1,0 +1,412 @@
+//! A disk in memory that can be killed between any two calls and can lose what was not synced.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::io::{Entry, EntryKind, File, FileOwner, Fs, OpenMode};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Node {
+    File(usize),
+    Directory,
+}
+
+#[derive(Clone, Default)]
+struct Both<T> {
+    now: T,
+    stable: T,
+}
+
+#[derive(Default)]
+struct State {
+    inodes: Vec<Both<Vec<u8>>>,
+    directories: BTreeMap<PathBuf, Both<BTreeMap<String, Node>>>,
+    handles: HashMap<i32, (usize, OpenMode)>,
+    locks: HashMap<usize, i32>,
+    handles_made: i32,
+    trace: Vec<String>,
+    steps_left: Option<u32>,
+    refused: Option<(&'static str, i32)>,
+    clock: u64,
+    pid: u32,
+}
+
+/// The disk. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Disk(Arc<Mutex<State>>);
+
+struct Handle(Disk, i32);
+
+impl FileOwner for Handle {
+    fn raw(&self) -> i32 {
+        self.1
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.handles.remove(&self.1);
+        state.locks.retain(|_, holder| *holder != self.1);
+    }
+}
+
+impl Disk {
+    /// A disk with an empty directory `/d`.
+    pub(crate) fn new() -> Self {
+        let disk = Self::default();
+        let mut state = disk.state();
+        let root = BTreeMap::from([("d".to_owned(), Node::Directory)]);
+        state.directories.insert(
+            "/".into(),
+            Both {
+                now: root.clone(),
+                stable: root,
+            },
+        );
+        state.directories.insert("/d".into(), Both::default());
+        state.pid = 4711;
+        drop(state);
+        disk
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// From now on `steps` changing calls succeed, then every call fails.
+    pub(crate) fn die_after(&self, steps: u32) {
+        self.state().steps_left = Some(steps);
+    }
+
+    /// The process is gone; the kernel keeps what it was told.
+    pub(crate) fn restart(&self) {
+        let mut state = self.state();
+        state.steps_left = None;
+        state.handles.clear();
+        state.locks.clear();
+    }
+
+    /// The machine is gone: of what was not synced, bit `n` of `keep` decides whether the `n`th
+    /// file or directory keeps it.
+    pub(crate) fn power_cut(&self, keep: u64) {
+        self.restart();
+        let mut state = self.state();
+        let mut bit = 0;
+        let mut kept = || {
+            bit += 1;
+            keep >> (bit % 64) & 1 == 1
+        };
+        for inode in &mut state.inodes {
+            if !kept() {
+                inode.now.clone_from(&inode.stable);
+            }
+            inode.stable.clone_from(&inode.now);
+        }
+        for directory in state.directories.values_mut() {
+            if !kept() {
+                directory.now.clone_from(&directory.stable);
+            }
+            directory.stable.clone_from(&directory.now);
+        }
+        let alive = |path: &PathBuf, all: &BTreeMap<PathBuf, Both<BTreeMap<String, Node>>>| {
+            path.ancestors()
+                .zip(path.ancestors().skip(1))
+                .all(|(path, parent)| {
+                    let name = path.file_name().unwrap().to_str().unwrap();
+                    all.get(parent)
+                        .is_some_and(|parent| parent.now.contains_key(name))
+                })
+        };
+        let all = state.directories.clone();
+        state.directories.retain(|path, _| alive(path, &all));
+    }
+
+    /// Makes the next calls of this kind fail with this error number.
+    pub(crate) fn refuse(&self, call: Option<(&'static str, i32)>) {
+        self.state().refused = call;
+    }
+
+    /// The changing calls since the last time, as text.
+    pub(crate) fn trace(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().trace)
+    }
+
+    /// Names and contents of all files of a directory.
+    pub(crate) fn files(&self, dir: &str) -> BTreeMap<String, Vec<u8>> {
+        let state = self.state();
+        let entries = &state.directories[Path::new(dir)].now;
+        let file = |(name, node): (&String, &Node)| match node {
+            Node::File(inode) => Some((name.clone(), state.inodes[*inode].now.clone())),
+            Node::Directory => None,
+        };
+        entries.iter().filter_map(file).collect()
+    }
+
+    /// Contents of a file.
+    pub(crate) fn read(&self, path: &str) -> Vec<u8> {
+        let path = Path::new(path);
+        let name = path.file_name().unwrap().to_str().unwrap();
+        self.files(path.parent().unwrap().to_str().unwrap())[name].clone()
+    }
+
+    /// Creates or replaces a file, durably.
+    pub(crate) fn put(&self, path: &str, bytes: &[u8]) {
+        let mut state = self.state();
+        state.inodes.push(Both {
+            now: bytes.to_vec(),
+            stable: bytes.to_vec(),
+        });
+        let node = Node::File(state.inodes.len() - 1);
+        let (parent, name) = split(Path::new(path));
+        let directory = state.directories.get_mut(&parent).unwrap();
+        directory.now.insert(name.clone(), node);
+        directory.stable.insert(name, node);
+    }
+
+    /// Changes a file in place, durably.
+    pub(crate) fn patch(&self, path: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = self.read(path);
+        change(&mut bytes);
+        self.put(path, &bytes);
+    }
+
+    fn step(&self, call: &'static str, text: &str) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.state();
+        if let Some((refused, errno)) = state.refused
+            && refused == call
+        {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        match &mut state.steps_left {
+            Some(0) => return Err(io::Error::other("the process died")),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        state.trace.push(format!("{call} {text}"));
+        Ok(state)
+    }
+}
+
+fn split(path: &Path) -> (PathBuf, String) {
+    let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+    (path.parent().unwrap().to_path_buf(), name)
+}
+
+fn not_found() -> io::Error {
+    io::Error::from_raw_os_error(libc::ENOENT)
+}
+
+impl State {
+    fn inode(&self, file: &File) -> usize {
+        self.handles[&file.raw()].0
+    }
+
+    fn buffered(&mut self, file: &File) -> usize {
+        let (inode, mode) = self.handles[&file.raw()];
+        assert_ne!(mode, OpenMode::Direct, "buffered call on a direct file");
+        inode
+    }
+
+    fn name_of(&self, file: &File) -> String {
+        let inode = self.inode(file);
+        let names = self
+            .directories
+            .values()
+            .flat_map(|directory| directory.now.iter());
+        let mut names = names.filter(|(_, node)| **node == Node::File(inode));
+        names
+            .next()
+            .map_or_else(|| "?".to_owned(), |(name, _)| name.clone())
+    }
+}
+
+impl Fs for Disk {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        let (parent, name) = split(path);
+        if self.state().directories.contains_key(path) {
+            return Err(io::Error::from_raw_os_error(libc::EEXIST));
+        }
+        let mut state = self.step("mkdir", &name)?;
+        let directory = state.directories.get_mut(&parent).ok_or_else(not_found)?;
+        directory.now.insert(name, Node::Directory);
+        state
+            .directories
+            .insert(path.to_path_buf(), Both::default());
+        Ok(())
+    }
+
+    fn entries(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        let state = self.state();
+        let directory = state.directories.get(dir).ok_or_else(not_found)?;
+        let entry = |(name, node): (&String, &Node)| match node {
+            Node::File(inode) => Entry {
+                name: name.clone(),
+                kind: EntryKind::File,
+                bytes: state.inodes[*inode].now.len() as u64,
+            },
+            Node::Directory => Entry {
+                name: name.clone(),
+                kind: EntryKind::Directory,
+                bytes: 0,
+            },
+        };
+        Ok(directory.now.iter().map(entry).collect())
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File> {
+        let (parent, name) = split(path);
+        let found = {
+            let state = self.state();
+            let directory = state.directories.get(&parent).ok_or_else(not_found)?;
+            directory.now.get(&name).copied()
+        };
+        let inode = match (found, mode) {
+            (Some(Node::File(_)), OpenMode::CreateNew) => {
+                return Err(io::Error::from_raw_os_error(libc::EEXIST));
+            }
+            (Some(Node::File(inode)), _) => inode,
+            (Some(Node::Directory), _) => return Err(io::Error::from_raw_os_error(libc::EISDIR)),
+            (None, OpenMode::Create | OpenMode::CreateNew) => {
+                let mut state = self.step("create", &name)?;
+                state.inodes.push(Both::default());
+                let inode = state.inodes.len() - 1;
+                state
+                    .directories
+                    .get_mut(&parent)
+                    .unwrap()
+                    .now
+                    .insert(name, Node::File(inode));
+                inode
+            }
+            (None, _) => return Err(not_found()),
+        };
+        let mut state = self.state();
+        state.handles_made += 1;
+        let handle = state.handles_made;
+        state.handles.insert(handle, (inode, mode));
+        drop(state);
+        Ok(File::new(Handle(self.clone(), handle)))
+    }
+
+    fn bytes(&self, file: &File) -> io::Result<u64> {
+        let state = self.state();
+        Ok(state.inodes[state.inode(file)].now.len() as u64)
+    }
+
+    fn read_at(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        if let Some(("read", errno)) = self.state().refused {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        let mut state = self.state();
+        let inode = state.buffered(file);
+        let from = usize::try_from(offset).unwrap();
+        let bytes = state.inodes[inode].now.get(from..).unwrap_or_default();
+        let len = bytes.len().min(into.len());
+        into[..len].copy_from_slice(&bytes[..len]);
+        Ok(len)
+    }
+
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let text = format!("{} {offset}+{}", self.state().name_of(file), bytes.len());
+        let mut state = self.step("write", &text)?;
+        let inode = state.buffered(file);
+        let data = &mut state.inodes[inode].now;
+        let from = usize::try_from(offset).unwrap();
+        let end = from + bytes.len();
+        data.resize(data.len().max(end), 0);
+        data[from..end].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn set_bytes(&self, file: &File, bytes: u64) -> io::Result<()> {
+        let text = format!("{} {bytes}", self.state().name_of(file));
+        let mut state = self.step("truncate", &text)?;
+        let inode = state.buffered(file);
+        state.inodes[inode]
+            .now
+            .resize(usize::try_from(bytes).unwrap(), 0);
+        Ok(())
+    }
+
+    fn allocate(&self, file: &File, bytes: u64) -> io::Result<()> {
+        let text = format!("{} {bytes}", self.state().name_of(file));
+        let mut state = self.step("allocate", &text)?;
+        let inode = state.inode(file);
+        let data = &mut state.inodes[inode].now;
+        data.resize(data.len().max(usize::try_from(bytes).unwrap()), 0);
+        Ok(())
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        let text = self.state().name_of(file);
+        let mut state = self.step("sync", &text)?;
+        let inode = state.inode(file);
+        let inode = &mut state.inodes[inode];
+        inode.stable.clone_from(&inode.now);
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut state = self.step("syncdir", dir.to_str().unwrap())?;
+        let directory = state.directories.get_mut(dir).ok_or_else(not_found)?;
+        directory.stable.clone_from(&directory.now);
+        Ok(())
+    }
+
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        let (parent, name) = split(path);
+        if !self.state().directories[&parent].now.contains_key(&name) {
+            return Err(not_found());
+        }
+        let mut state = self.step("unlink", &name)?;
+        state
+            .directories
+            .get_mut(&parent)
+            .unwrap()
+            .now
+            .remove(&name);
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let ((parent, old), (_, new)) = (split(from), split(to));
+        let mut state = self.step("rename", &old)?;
+        let directory = state.directories.get_mut(&parent).unwrap();
+        let node = directory.now.remove(&old).ok_or_else(not_found)?;
+        directory.now.insert(new, node);
+        Ok(())
+    }
+
+    fn try_lock(&self, file: &File) -> io::Result<bool> {
+        let mut state = self.state();
+        let inode = state.inode(file);
+        let holder = *state.locks.entry(inode).or_insert(file.raw());
+        Ok(holder == file.raw())
+    }
+
+    fn unlock(&self, file: &File) -> io::Result<()> {
+        self.state().locks.retain(|_, holder| *holder != file.raw());
+        Ok(())
+    }
+
+    fn now(&self) -> u64 {
+        self.state().clock
+    }
+
+    fn sleep(&self, nanos: u64) {
+        self.state().clock += nanos;
+    }
+
+    fn wall_micros(&self) -> u64 {
+        1_234_567_890_123
+    }
+
+    fn pid(&self) -> u32 {
+        self.state().pid
+    }
+}

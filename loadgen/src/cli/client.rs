@@ -1,0 +1,84 @@
+//! Options that `replay` and `run` share, and how both end.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use forebay_loadgen::confirm::ConfirmStage;
+use forebay_loadgen::error::Error;
+use forebay_loadgen::report::Report;
+use forebay_loadgen::session::SessionOptions;
+
+/// Exit status for errors.
+const EXIT_ERROR: u8 = 1;
+/// Exit status for rows or frames that the server has not confirmed.
+const EXIT_UNACKED: u8 = 3;
+
+#[derive(Debug, Args)]
+pub(crate) struct ClientArgs {
+    /// Connect string; without it a sink is started inside this process, with a temporary slot.
+    #[arg(long, value_name = "STRING")]
+    conf: Option<String>,
+    /// Where the temporary slot goes.
+    #[arg(long, value_name = "DIR", conflicts_with = "conf")]
+    dir: Option<PathBuf>,
+    /// Core of the first producer and of the embedded sink.
+    #[arg(long, value_name = "CORE")]
+    pin: Option<usize>,
+    /// Append the number of the last confirmed batch to this file, fsynced, a line each.
+    #[arg(long, value_name = "FILE")]
+    confirm_log: Option<PathBuf>,
+    /// When a batch is confirmed: written, stable or acked.
+    #[arg(
+        long,
+        value_name = "STAGE",
+        default_value = "acked",
+        requires = "confirm_log"
+    )]
+    confirm: ConfirmStage,
+}
+
+impl ClientArgs {
+    pub(crate) fn confirm(&self) -> Option<(PathBuf, ConfirmStage)> {
+        self.confirm_log.clone().map(|path| (path, self.confirm))
+    }
+
+    pub(crate) fn session(&self) -> SessionOptions {
+        SessionOptions {
+            conf: self.conf.clone(),
+            dir: self.dir.clone(),
+            pin: self.pin,
+        }
+    }
+}
+
+/// Prints the report and returns the exit status.
+pub(crate) fn finish(report: &Report) -> ExitCode {
+    println!("{}", report.table());
+    if !report.all_acked() {
+        eprintln!(
+            "forebay-loadgen: closed with {} rows ({} frames in the slot) unacked",
+            report.rows_unacked(),
+            report.stats.unacked_frames
+        );
+    }
+    ExitCode::from(report.exit_code())
+}
+
+/// Says how many frames a drain left and returns the exit status.
+pub(crate) fn drained(result: Result<u64, Error>) -> ExitCode {
+    match result {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(frames) => {
+            eprintln!("forebay-loadgen: closed with {frames} frames unacked");
+            ExitCode::from(EXIT_UNACKED)
+        }
+        Err(error) => failed(&error),
+    }
+}
+
+/// Prints the error and returns its exit status.
+pub(crate) fn failed(error: &Error) -> ExitCode {
+    eprintln!("forebay-loadgen: {error}");
+    ExitCode::from(EXIT_ERROR)
+}

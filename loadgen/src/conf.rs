@@ -1,0 +1,155 @@
+//! The connect string as the load generator handles it.
+//!
+//! The engine alone judges a connect string. Two things are done to it here: the string of the
+//! embedded case is composed, and `close_flush_timeout_millis` is taken over, because the wait for
+//! the last acknowledgements has to be done by someone who can show progress, confirm batches and
+//! read the figures once they are final.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+const CLOSE_KEY: &str = "close_flush_timeout_millis";
+/// The engine's default for that key.
+const CLOSE_DEFAULT: Duration = Duration::from_secs(5);
+
+/// A connect string whose closing wait is done by the load generator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Conf {
+    /// What the engine is opened with.
+    pub(crate) connect_string: String,
+    /// How long to wait for acknowledgements before closing; `None` does not wait.
+    pub(crate) close_timeout: Option<Duration>,
+}
+
+impl Conf {
+    /// Takes the closing wait out of `connect_string`. A string that does not parse, or a value
+    /// that is no number, is left as it is: the engine says what is wrong with it.
+    pub(crate) fn new(connect_string: &str) -> Self {
+        let unchanged = |close_timeout| Self {
+            connect_string: connect_string.to_owned(),
+            close_timeout: Some(close_timeout),
+        };
+        let Some((schema, pairs)) = connect_string.split_once("::") else {
+            return unchanged(CLOSE_DEFAULT);
+        };
+        let pairs = split_pairs(pairs);
+        let prefix = format!("{CLOSE_KEY}=");
+        let mut values = pairs
+            .iter()
+            .filter_map(|pair| pair.strip_prefix(prefix.as_str()));
+        let close_timeout = match (values.next().map(str::parse::<i64>), values.next()) {
+            (None, _) => Some(CLOSE_DEFAULT),
+            (Some(Ok(millis)), None) => u64::try_from(millis)
+                .ok()
+                .filter(|&ms| ms > 0)
+                .map(Duration::from_millis),
+            (Some(_), _) => return unchanged(CLOSE_DEFAULT),
+        };
+        let others = pairs.iter().filter(|pair| !pair.starts_with(&prefix));
+        let mut rebuilt = format!("{schema}::");
+        for pair in others {
+            rebuilt.push_str(pair);
+            rebuilt.push(';');
+        }
+        rebuilt.push_str(&prefix);
+        rebuilt.push_str("0;");
+        Self {
+            connect_string: rebuilt,
+            close_timeout,
+        }
+    }
+}
+
+/// `key=value` pairs without the semicolon that ends each; `;;` inside a value stays.
+fn split_pairs(text: &str) -> Vec<&str> {
+    let bytes = text.as_bytes();
+    let mut pairs = Vec::new();
+    let (mut from, mut at) = (0, 0);
+    while at < bytes.len() {
+        if bytes[at] != b';' {
+            at += 1;
+        } else if bytes.get(at + 1) == Some(&b';') {
+            at += 2;
+        } else {
+            pairs.push(&text[from..at]);
+            at += 1;
+            from = at;
+        }
+    }
+    if from < bytes.len() {
+        pairs.push(&text[from..]);
+    }
+    pairs
+}
+
+/// The connect string of the embedded case: a sink at `addr`, a slot below `sf_dir`.
+///
+/// The shard is pinned to core 1 where there is one, so that core 0 is left to a producer.
+pub(crate) fn embedded(addr: SocketAddr, sf_dir: &Path, cores_count: usize) -> String {
+    let dir = sf_dir.to_string_lossy().replace(';', ";;");
+    let core = if cores_count > 1 { "cores=1;" } else { "" };
+    format!(
+        "ws::addr={addr};sf_dir={dir};sender_id=loadgen;sf_max_segment_bytes=64m;\
+         initial_connect_retry=async;{core}{CLOSE_KEY}=60000;"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::{Conf, embedded};
+
+    fn parts(text: &str) -> (String, Option<u64>) {
+        let conf = Conf::new(text);
+        let millis = conf
+            .close_timeout
+            .map(|wait| u64::try_from(wait.as_millis()).unwrap());
+        (conf.connect_string, millis)
+    }
+
+    #[test]
+    fn the_closing_wait_is_taken_over() {
+        let expected = "ws::addr=h:1;sf_dir=/a;;b;close_flush_timeout_millis=0;".to_owned();
+        assert_eq!(
+            parts("ws::addr=h:1;sf_dir=/a;;b;"),
+            (expected.clone(), Some(5_000))
+        );
+        assert_eq!(
+            parts("ws::addr=h:1;close_flush_timeout_millis=250;sf_dir=/a;;b"),
+            (expected.clone(), Some(250))
+        );
+        for no_wait in ["0", "-1"] {
+            let text = format!("ws::addr=h:1;sf_dir=/a;;b;close_flush_timeout_millis={no_wait};");
+            assert_eq!(parts(&text), (expected.clone(), None));
+        }
+    }
+
+    #[test]
+    fn what_the_engine_will_refuse_reaches_it_unchanged() {
+        for bad in [
+            "not a connect string",
+            "ws::addr=h:1;close_flush_timeout_millis=soon;",
+            "ws::addr=h:1;close_flush_timeout_millis=1;close_flush_timeout_millis=2;",
+        ] {
+            assert_eq!(parts(bad), (bad.to_owned(), Some(5_000)));
+        }
+    }
+
+    #[test]
+    fn the_embedded_string_pins_the_shard_only_where_there_is_a_second_core() {
+        let addr = ([127, 0, 0, 1], 9_000).into();
+        let two = embedded(addr, Path::new("/tmp/a;b"), 2);
+        assert_eq!(
+            two,
+            "ws::addr=127.0.0.1:9000;sf_dir=/tmp/a;;b;sender_id=loadgen;\
+             sf_max_segment_bytes=64m;initial_connect_retry=async;cores=1;\
+             close_flush_timeout_millis=60000;"
+        );
+        assert!(!embedded(addr, Path::new("/tmp"), 1).contains("cores"));
+        let conf = Conf::new(&two);
+        assert_eq!(conf.close_timeout, Some(Duration::from_mins(1)));
+    }
+}

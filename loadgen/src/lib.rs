@@ -1,0 +1,25 @@
+//! Load for Forebay: an embedded QWP server, open-loop generated load and replay of real data.
+//!
+//! The binary `forebay-loadgen` is a thin command line over this library; tests and benchmarks of
+//! the workspace use the library directly, above all [`sink::Sink`].
+
+#![forbid(unsafe_code)]
+
+pub mod confirm;
+pub mod csv_source;
+pub mod embedded;
+pub mod error;
+pub mod pace;
+pub mod publish;
+pub mod quotes;
+pub mod replay;
+pub mod report;
+pub mod run;
+pub mod session;
+pub mod signals;
+pub mod sink;
+
+mod conf;
+mod cpu;
+mod pin;
+mod progress;

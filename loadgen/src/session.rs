@@ -1,0 +1,168 @@
+//! One engine for the length of a command, with the embedded sink beside it where there is one.
+//!
+//! `replay` and `run` differ in where rows come from. What surrounds the rows is the same and is
+//! here: open, wait for the last acknowledgements, take the figures, close.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use forebay::{Engine, Latency};
+
+use crate::conf::{self, Conf};
+use crate::cpu;
+use crate::embedded::Embedded;
+use crate::error::Error;
+use crate::report::{CpuUse, Latencies};
+use crate::signals::StopFlag;
+use crate::sink::Totals;
+
+/// How long one wait for acknowledgements lasts before the confirm log is looked at again.
+const WAIT_STEP: Duration = Duration::from_millis(20);
+/// Names of the shards' threads start with this.
+const SHARD_THREADS: &str = "forebay-s0";
+/// Names of the sink's threads start with this.
+const SINK_THREADS: &str = "sink";
+
+/// Where to connect and where to keep the slot.
+#[derive(Debug, Clone, Default)]
+pub struct SessionOptions {
+    /// Connect string; `None` starts an embedded sink and makes a temporary slot.
+    pub conf: Option<String>,
+    /// Where the temporary slot goes; the system's directory for temporary files by default.
+    pub dir: Option<PathBuf>,
+    /// Core of the embedded sink and of the first producer.
+    pub pin: Option<usize>,
+}
+
+/// An open engine.
+#[derive(Debug)]
+pub struct Session {
+    engine: Engine,
+    close_timeout: Option<Duration>,
+    cpu_before_ns: u64,
+    // Declared last: the server outlives the engine that talks to it.
+    embedded: Option<Embedded>,
+}
+
+impl Session {
+    /// Opens the engine, after the embedded sink where no connect string is given.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] for the connect string or the slot, [`Error::Sink`], [`Error::Config`]
+    /// for the core.
+    pub fn open(options: &SessionOptions) -> Result<Self, Error> {
+        let cpu_before_ns = process_ns();
+        let (conf, embedded) = if let Some(text) = &options.conf {
+            (Conf::new(text), None)
+        } else {
+            let embedded = Embedded::start(options.dir.as_deref(), options.pin)?;
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            let text = conf::embedded(embedded.addr(), embedded.sf_dir(), cores);
+            (Conf::new(&text), Some(embedded))
+        };
+        let engine = Engine::connect(&conf.connect_string)?;
+        Ok(Self {
+            engine,
+            close_timeout: conf.close_timeout,
+            cpu_before_ns,
+            embedded,
+        })
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Waits until `rows_sent` rows of this process, and all that was in the slot before, are
+    /// acked, as long as `close_flush_timeout_millis` allows, and tells whether they are. `each`
+    /// runs at least every 20 ms and once at the end.
+    ///
+    /// # Errors
+    /// What the engine reports instead of an acknowledgement, or `each` returns.
+    pub fn wait_acked(
+        &self,
+        rows_sent: u64,
+        mut each: impl FnMut() -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        let deadline = self.close_timeout.map(|wait| Instant::now() + wait);
+        let go_on = || deadline.is_some_and(|end| Instant::now() < end);
+        let acked = self.wait(rows_sent, go_on, &mut each)?;
+        each()?;
+        Ok(acked)
+    }
+
+    /// Waits until nothing is left in the slot, without a time limit; false when a stop was asked
+    /// for first.
+    ///
+    /// # Errors
+    /// What the engine reports instead of an acknowledgement.
+    pub fn drain(&self, stop: &StopFlag) -> Result<bool, Error> {
+        self.wait(0, || !stop.is_set(), || Ok(()))
+    }
+
+    fn wait(
+        &self,
+        rows_sent: u64,
+        go_on: impl Fn() -> bool,
+        mut each: impl FnMut() -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        loop {
+            match self.engine.wait_acked(WAIT_STEP) {
+                // The engine waits for what its shard has taken; rows may be on their way to it.
+                Ok(()) if self.engine.stats().rows_acked >= rows_sent => return Ok(true),
+                Ok(()) => std::thread::sleep(Duration::from_millis(1)),
+                Err(forebay::Error::Timeout { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if !go_on() {
+                return Ok(false);
+            }
+            each()?;
+        }
+    }
+
+    /// The latencies that the engine measured: to written, to stable, to acked.
+    pub fn latencies(&self) -> [Latencies; 3] {
+        [
+            Latency::AcceptToWritten,
+            Latency::AcceptToStable,
+            Latency::AcceptToAcked,
+        ]
+        .map(|which| Latencies::from_engine(&self.engine.histogram(which)))
+    }
+
+    /// CPU time since the session was opened; `producer_ns` is what the producers, which have
+    /// ended, used.
+    pub fn cpu(&self, producer_ns: u64) -> CpuUse {
+        let threads = cpu::threads();
+        let living_ns: u64 = threads.iter().map(|thread| thread.cpu_ns).sum();
+        let process_ns = (living_ns + producer_ns).saturating_sub(self.cpu_before_ns);
+        CpuUse {
+            process_ns: Some(process_ns),
+            producer_ns: Some(producer_ns),
+            shard_ns: cpu::sum_ns(&threads, SHARD_THREADS),
+            sink_ns: cpu::sum_ns(&threads, SINK_THREADS).filter(|_| self.embedded.is_some()),
+        }
+    }
+
+    /// What the embedded sink counted, where there is one.
+    pub fn sink_totals(&self) -> Option<Totals> {
+        self.embedded.as_ref().map(Embedded::totals)
+    }
+
+    /// Closes the engine, then the embedded sink.
+    ///
+    /// # Errors
+    /// The engine's. That frames are left unacked is not one: [`Session::wait_acked`] told.
+    pub fn close(self) -> Result<(), Error> {
+        match self.engine.close() {
+            Ok(()) | Err(forebay::Error::NotDrained { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn process_ns() -> u64 {
+    cpu::threads().iter().map(|thread| thread.cpu_ns).sum()
+}

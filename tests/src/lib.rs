@@ -1,0 +1,5 @@
+//! What the tests of this crate share. Each file under `tests/` is one claim about the whole.
+
+pub mod cells;
+pub mod corpus;
+pub mod messages;

@@ -1,0 +1,138 @@
+//! From a filled column to the bytes of its block.
+
+use super::ColumnBuffer;
+use crate::types::ColumnType;
+use crate::{gorilla, varint};
+
+impl ColumnBuffer {
+    /// Bytes that [`ColumnBuffer::encode`] writes: null section and data, with symbols at four
+    /// bytes each.
+    pub fn encoded_len(&self) -> usize {
+        let offsets = match self.ty {
+            ColumnType::Varchar | ColumnType::Binary => 4 * (self.ends.len() + 1),
+            _ => 0,
+        };
+        self.null_section_len() + self.parameter_len() + offsets + self.data.len()
+    }
+
+    /// Writes null section and data at the start of `out` and returns the bytes written.
+    ///
+    /// Symbol cells are 32-bit ids, least significant byte first, which whoever knows the
+    /// connection's ids turns into varints; [`ColumnBuffer::symbol_run`] says where they stand.
+    /// Timestamps are plain and without an encoding byte.
+    ///
+    /// # Panics
+    /// When `out` is shorter than [`ColumnBuffer::encoded_len`].
+    pub fn encode(&self, out: &mut [u8]) -> usize {
+        let length = self.encoded_len();
+        let (out, _) = out.split_at_mut(length);
+        let (nulls, rest) = out.split_at_mut(self.null_section_len());
+        self.write_nulls(nulls);
+        let (parameter, rest) = rest.split_at_mut(self.parameter_len());
+        parameter.fill(self.parameter_on_wire());
+        let (offsets, data) = rest.split_at_mut(rest.len() - self.data.len());
+        self.write_offsets(offsets);
+        data.copy_from_slice(&self.data);
+        length
+    }
+
+    /// Appends the column as it finally stands in a message: symbol ids as varints, and, when
+    /// the message has the Gorilla flag, timestamps with their encoding byte.
+    pub fn encode_wire(&self, gorilla: bool, out: &mut Vec<u8>) {
+        let length = self.null_section_len();
+        if self.ty == ColumnType::Symbol {
+            self.append_nulls(length, out);
+            for id in self.symbol_ids() {
+                varint::push(id.into(), out);
+            }
+        } else if self.ty.is_timestamp() && gorilla {
+            self.append_nulls(length, out);
+            let marker = out.len();
+            out.push(1);
+            let values = self
+                .data
+                .as_chunks()
+                .0
+                .iter()
+                .map(|raw| i64::from_le_bytes(*raw));
+            if !gorilla::encode_from(values, out) {
+                out[marker] = 0;
+                out.extend_from_slice(&self.data);
+            }
+        } else {
+            let start = out.len();
+            out.resize(start + self.encoded_len(), 0);
+            self.encode(&mut out[start..]);
+        }
+    }
+
+    /// Where the symbol cells of an encoded column stand: the offset of the first from the
+    /// column's first byte, and their number. `None` for other types.
+    pub fn symbol_run(&self) -> Option<(usize, usize)> {
+        (self.ty == ColumnType::Symbol).then(|| (self.null_section_len(), self.values()))
+    }
+
+    /// The ids of a symbol column's rows that are not NULL; empty for other types.
+    pub fn symbol_ids(&self) -> impl Iterator<Item = u32> + '_ {
+        let cells = if self.ty == ColumnType::Symbol {
+            self.data.as_chunks().0
+        } else {
+            &[]
+        };
+        cells.iter().map(|raw| u32::from_le_bytes(*raw))
+    }
+
+    fn append_nulls(&self, length: usize, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + length, 0);
+        self.write_nulls(&mut out[start..]);
+    }
+
+    /// Whether the column needs a bitmap. A geohash whose bits fill its bytes always has one: its
+    /// largest value would be the sentinel.
+    fn has_bitmap(&self) -> bool {
+        let aligned = self.ty == ColumnType::Geohash && self.parameter.is_multiple_of(8);
+        self.nulls.count() > 0 || aligned
+    }
+
+    fn null_section_len(&self) -> usize {
+        if self.has_bitmap() {
+            1 + self.rows.div_ceil(8)
+        } else {
+            1
+        }
+    }
+
+    fn write_nulls(&self, out: &mut [u8]) {
+        let bitmap = self.has_bitmap();
+        out[0] = u8::from(bitmap);
+        if bitmap {
+            self.nulls.write(self.rows, &mut out[1..]);
+        }
+    }
+
+    /// Bytes between null section and data: a decimal's scale, a geohash's precision (whose
+    /// varint is one byte).
+    fn parameter_len(&self) -> usize {
+        usize::from(self.ty == ColumnType::Geohash || self.ty.decimal_limits().is_some())
+    }
+
+    /// A geohash column that never had a value has to name some precision.
+    fn parameter_on_wire(&self) -> u8 {
+        if self.ty == ColumnType::Geohash {
+            self.parameter.max(1)
+        } else {
+            self.parameter
+        }
+    }
+
+    fn write_offsets(&self, out: &mut [u8]) {
+        let (cells, _) = out.as_chunks_mut();
+        if let Some((first, rest)) = cells.split_first_mut() {
+            *first = [0; 4];
+            for (cell, end) in rest.iter_mut().zip(&self.ends) {
+                *cell = end.to_le_bytes();
+            }
+        }
+    }
+}
