@@ -64,9 +64,10 @@ impl Engine {
     /// shard's thread.
     #[cfg(feature = "internals")]
     #[doc(hidden)]
+    #[expect(clippy::type_complexity, reason = "an alias would be public for this alone")]
     pub fn connect_tapped(
         connect_string: &str,
-        tap: Tap,
+        tap: Box<dyn FnMut(&[u8]) + Send>,
     ) -> Result<Self, Error> {
         Self::start(Config::parse(connect_string)?, Some(tap))
     }

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cli;
 pub mod confirm;
 pub mod csv_source;
 pub mod embedded;

@@ -12,21 +12,20 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// A producer that sends what it was told to publish and nothing else.
 ///
 /// Dropping a [`Producer`] publishes the rows it still holds. Here those are a batch that was
-/// given up, half of one, or a whole one that the next process will send again under its number.
-/// They must stay behind, so a producer that holds rows is leaked instead: once, at the end of a
-/// command that failed or was stopped.
+/// given up, half of one, or a whole one that the next process will send again under its number:
+/// they are forgotten instead.
 #[derive(Debug)]
-pub struct WholeBatches(Option<Producer>);
+pub struct WholeBatches(Producer);
 
 impl WholeBatches {
     /// Takes over a producer without rows.
     pub fn new(producer: Producer) -> Self {
-        Self(Some(producer))
+        Self(producer)
     }
 
     /// The producer.
     pub fn get(&mut self) -> &mut Producer {
-        self.0.as_mut().expect("taken only by drop")
+        &mut self.0
     }
 
     /// Calls `send`, which publishes or flushes, until the engine takes the batch.
@@ -63,8 +62,6 @@ impl WholeBatches {
 
 impl Drop for WholeBatches {
     fn drop(&mut self) {
-        if let Some(producer) = self.0.take().filter(|producer| producer.rows() > 0) {
-            std::mem::forget(producer);
-        }
+        self.0.clear();
     }
 }

@@ -1,5 +1,8 @@
 //! What the tests of this crate share. Each file under `tests/` is one claim about the whole.
 
 pub mod cells;
+pub mod client_rows;
 pub mod corpus;
+pub mod encode;
 pub mod messages;
+pub mod parse;

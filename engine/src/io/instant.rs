@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use forebay_wire::response::write_ok;
 use forebay_wire::upgrade::{Answer, UpgradePolicy, answer};
-use forebay_wire::ws::{ClientFrame, Opcode, append_server_frame};
+use forebay_wire::ws::{ClientFrame, Opcode, append_server_frame, mask};
 
 use super::sys::{EventFd, RealFs};
 use super::{Clock, DiskOp, Done, Reply, Request, Steward, Storage, Token, Transport};
@@ -61,6 +61,21 @@ impl InstantLoop {
         self.shard.turn(&mut self.io);
     }
 
+    /// Whether messages that the shard sends from now on are kept for
+    /// [`take_messages`](Self::take_messages). Off at first, so that benches do not pay for it.
+    pub fn record_messages(&mut self, on: bool) {
+        self.io.recorded = on.then(Vec::new);
+    }
+
+    /// The messages recorded since the last call: unmasked payloads in the order of sending.
+    pub fn take_messages(&mut self) -> Vec<Vec<u8>> {
+        self.io
+            .recorded
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
+    }
+
     /// The counters.
     pub fn stats(&self) -> Stats {
         self.gate.counters.stats()
@@ -75,6 +90,8 @@ struct InstantIo {
     upgraded: bool,
     dialed: bool,
     messages: u64,
+    /// Payloads of binary frames, while they are asked for.
+    recorded: Option<Vec<Vec<u8>>>,
     answers: Vec<u8>,
     payload: Vec<u8>,
     now: u64,
@@ -136,8 +153,16 @@ impl Transport for InstantIo {
         while let Ok(Some(frame)) = ClientFrame::parse(rest) {
             let payload = usize::try_from(frame.payload_bytes).unwrap_or(usize::MAX);
             let frame_bytes = frame.header_bytes.saturating_add(payload).min(rest.len());
-            rest = &rest[frame_bytes..];
-            self.messages += u64::from(frame.opcode == Opcode::Binary);
+            let (whole, behind) = rest.split_at(frame_bytes);
+            rest = behind;
+            if frame.opcode == Opcode::Binary {
+                self.messages += 1;
+                if let Some(recorded) = &mut self.recorded {
+                    let mut message = whole[frame.header_bytes..].to_vec();
+                    mask::apply(&mut message, frame.mask_key, 0);
+                    recorded.push(message);
+                }
+            }
         }
         if self.messages > 0 {
             self.payload.clear();

@@ -149,7 +149,7 @@ impl Producer {
         Ok(())
     }
 
-    fn start_batch(&mut self) {
+    pub(super) fn start_batch(&mut self) {
         for table in &mut self.tables {
             if table.rows > 0 {
                 table.clear();

@@ -123,6 +123,12 @@ impl Producer {
         }
     }
 
+    /// Forgets all buffered rows, the one under construction included. Their columns stay known.
+    pub fn clear(&mut self) {
+        self.discard_row();
+        self.start_batch();
+    }
+
     /// A SYMBOL: text that repeats, stored once. At most 1 MiB.
     #[inline]
     pub fn symbol(&mut self, name: &str, value: &str) -> Result<&mut Self, Error> {

@@ -3,4 +3,8 @@
 pub(crate) mod entry;
 pub(crate) mod gate;
 pub(crate) mod lane;
+#[cfg_attr(
+    not(feature = "internals"),
+    allow(unreachable_pub, reason = "public through `internals`")
+)]
 pub mod ring;

@@ -114,12 +114,6 @@ impl Writer {
             - ENTRY_HEADER_BYTES
     }
 
-    /// Bytes that can surely be reserved right now (one relaxed look at the reader's cursor).
-    pub fn headroom(&self) -> u64 {
-        let used = self.tail - self.ring.head.0.load(Ordering::Relaxed);
-        (self.ring.capacity() - used) / 2
-    }
-
     /// Room for an entry of `bytes`, to be filled and [`commit`](Self::commit)ted; `None` when
     /// the ring is too full. A reservation that is not committed leaves no trace.
     ///
@@ -171,11 +165,6 @@ impl Writer {
     pub fn commit(&mut self) {
         self.tail = self.reserved.take().expect("commit follows reserve");
         self.ring.tail.0.store(self.tail, Ordering::Release);
-    }
-
-    /// Whether the reader has taken everything.
-    pub fn is_empty(&self) -> bool {
-        self.ring.head.0.load(Ordering::Acquire) == self.tail
     }
 }
 

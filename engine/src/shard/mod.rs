@@ -72,6 +72,8 @@ pub(crate) struct Shard {
     last_work: u64,
     last_sweep: u64,
     cpu_at: u64,
+    /// `close` was called and a turn has seen it.
+    closing_seen: bool,
 }
 
 /// A slot as its opener hands it over.
@@ -127,6 +129,7 @@ impl Shard {
             last_work: 0,
             last_sweep: 0,
             cpu_at: 0,
+            closing_seen: false,
         })
     }
 
@@ -164,7 +167,7 @@ impl Shard {
     /// Whether something arrived since the last turn: the host's last look before it sleeps.
     pub(crate) fn has_input(&self) -> bool {
         self.gate.has_joining()
-            || self.gate.closing().is_some_and(|deadline| deadline != 0)
+            || (!self.closing_seen && self.gate.closing().is_some())
             || (self.intake.stall.is_none() && !self.intake.is_empty())
     }
 
@@ -242,9 +245,9 @@ impl Shard {
                 .shard_cpu_nanos
                 .set(crate::io::sys::cpu_nanos());
         }
-        if let Some(deadline) = self.gate.closing()
-            && self.may_exit(deadline, now)
-        {
+        let closing = self.gate.closing();
+        self.closing_seen = closing.is_some();
+        if closing.is_some_and(|deadline| self.may_exit(deadline, now)) {
             return Next::Exit;
         }
         let busy = self.journal.is_busy()
@@ -267,7 +270,7 @@ impl Shard {
         if self.sync_interval > 0 {
             until = until.min(now + self.sync_interval);
         }
-        if let Some(deadline) = self.gate.closing() {
+        if let Some(deadline) = closing {
             until = until.min(deadline.max(now + 1_000_000));
         }
         Next::Park(until)

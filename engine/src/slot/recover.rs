@@ -18,6 +18,7 @@ use super::record::{DUAL_BYTES, Kind};
 use super::report::RecoveryReport;
 use super::scan::{Found, Scanner};
 use super::segment::{HEADER_BYTES, HeaderError};
+use super::spare::segment_error;
 use super::takeover::{Peeked, Survey};
 use super::tidy::Leftovers;
 use crate::error::Error;
@@ -286,7 +287,7 @@ fn zero_tail(
 fn open_direct(fs: &dyn Fs, dir: &Path, link: Candidate) -> Result<OpenedSegment, Error> {
     let path = dir.join(&link.name);
     let opened = fs.open(&path, OpenMode::Direct);
-    let file = opened.map_err(|source| Error::disk("open for direct I/O", &path, 0, source))?;
+    let file = opened.map_err(|source| segment_error("open for direct I/O", &path, source))?;
     Ok(OpenedSegment {
         generation: names::segment_generation(&link.name).unwrap_or_default(),
         file,

@@ -87,5 +87,13 @@ pub(crate) fn segment_error(op: &'static str, path: &Path, source: io::Error) ->
                      is no fall-back to sparse files",
         };
     }
+    // Nothing else in making or opening a segment is an invalid argument.
+    if source.raw_os_error() == Some(libc::EINVAL) {
+        return Error::Unsupported {
+            what: format!("direct I/O (O_DIRECT) on {}", path.display()),
+            reason: source.to_string(),
+            remedy: "Put sf_dir on a filesystem with direct I/O (ext4, xfs, btrfs)",
+        };
+    }
     Error::disk(op, path, 0, source)
 }

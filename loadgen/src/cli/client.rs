@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::confirm::ConfirmStage;
+use crate::error::Error;
+use crate::report::Report;
+use crate::session::SessionOptions;
 use clap::Args;
-use forebay_loadgen::confirm::ConfirmStage;
-use forebay_loadgen::error::Error;
-use forebay_loadgen::report::Report;
-use forebay_loadgen::session::SessionOptions;
 
 /// Exit status for errors.
 const EXIT_ERROR: u8 = 1;

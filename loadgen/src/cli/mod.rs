@@ -1,6 +1,47 @@
 //! The commands of `forebay-loadgen`, one file each: options, and the call into the library.
+//!
+//! The command line is part of the library, so that the tests of the workspace can have a binary
+//! of their own that is the same program.
 
-pub(crate) mod client;
-pub(crate) mod replay;
-pub(crate) mod run;
-pub(crate) mod sink;
+mod client;
+mod replay;
+mod run;
+mod sink;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::signals::StopFlag;
+
+/// Load for Forebay and a server to take it.
+#[derive(Debug, Parser)]
+#[command(name = "forebay-loadgen", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Sink(sink::SinkArgs),
+    Replay(replay::ReplayArgs),
+    Run(run::RunArgs),
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let stop = match StopFlag::on_signals() {
+        Ok(stop) => stop,
+        Err(error) => {
+            eprintln!("forebay-loadgen: cannot handle signals: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match cli.command {
+        Command::Sink(args) => args.execute(&stop),
+        Command::Replay(args) => args.execute(&stop),
+        Command::Run(args) => args.execute(&stop),
+    }
+}

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::csv_source::{ColumnType, CsvOptions};
+use crate::error::Error;
+use crate::pace::Speed;
+use crate::replay::{ReplayOptions, drain, replay};
+use crate::report::Report;
+use crate::signals::StopFlag;
 use clap::{Args, ValueEnum};
-use forebay_loadgen::csv_source::{ColumnType, CsvOptions};
-use forebay_loadgen::error::Error;
-use forebay_loadgen::pace::Speed;
-use forebay_loadgen::replay::{ReplayOptions, drain, replay};
-use forebay_loadgen::report::Report;
-use forebay_loadgen::signals::StopFlag;
 
 use super::client::{ClientArgs, drained, failed, finish};
 

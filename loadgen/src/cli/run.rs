@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::error::Error;
+use crate::report::Report;
+use crate::run::{RunOptions, run};
+use crate::signals::StopFlag;
 use clap::{Args, ValueEnum};
-use forebay_loadgen::error::Error;
-use forebay_loadgen::report::Report;
-use forebay_loadgen::run::{RunOptions, run};
-use forebay_loadgen::signals::StopFlag;
 
 use super::client::{ClientArgs, failed, finish};
 

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
+use crate::signals::StopFlag;
+use crate::sink::{Depth, Sink, SinkConfig, Totals};
 use clap::Args;
-use forebay_loadgen::signals::StopFlag;
-use forebay_loadgen::sink::{Depth, Sink, SinkConfig, Totals};
 use forebay_wire::upgrade::{UpgradePolicy, advertised_batch_size};
 
 /// How often the flag of the signal handlers is looked at.

@@ -13,6 +13,7 @@ use forebay_wire::header::{Flags, HEADER_LEN};
 use forebay_wire::response::Status;
 use forebay_wire::server::{Commits, MessageHandler, Outcome, Refusal};
 
+use super::quick::Remembered;
 use super::server::Shared;
 use super::store::RowWriter;
 use super::totals::TableCounters;
@@ -58,6 +59,7 @@ pub(super) struct Applier<'s> {
     shared: &'s Shared,
     mode: Mode,
     decodes: bool,
+    remembered: Remembered,
     drop_after: u64,
     dict: ConnectionDict,
     tables: Vec<LocalTable>,
@@ -80,6 +82,7 @@ impl<'s> Applier<'s> {
                 Mode::Genuine
             },
             decodes: config.decodes(),
+            remembered: Remembered::default(),
             drop_after: config.drop_after.unwrap_or(u64::MAX),
             dict: ConnectionDict::new(),
             tables: Vec::new(),
@@ -104,6 +107,11 @@ impl<'s> Applier<'s> {
     fn apply(&mut self, bytes: &[u8]) -> Result<bool, Refusal> {
         if bytes.is_empty() {
             return Ok(false);
+        }
+        if let Some(quick) = self.remembered.look(bytes, self.dict.len() as u64) {
+            let (table, rows, bytes) = (quick.table, quick.rows, quick.block_bytes);
+            self.group.push(Touch { table, rows, bytes });
+            return Ok(quick.deferred);
         }
         let message = Message::parse(bytes, self.mode).map_err(|e| refusal(&e))?;
         if let Some(delta) = message.delta() {
@@ -143,6 +151,9 @@ impl<'s> Applier<'s> {
         if let Some((touch, last)) = previous {
             let end = HEADER_LEN + message.header().payload_len as usize;
             self.measure(touch, end.saturating_sub(last.offset()));
+            if !checks_ids && message.header().table_count == 1 {
+                self.remembered.remember(self.last_table, &last);
+            }
         }
         Ok(message.header().flags.contains(Flags::DEFER_COMMIT))
     }

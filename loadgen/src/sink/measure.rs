@@ -27,8 +27,8 @@ fn frames(messages: u32, rows: u32, new: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// Median time in nanoseconds for a message from the bytes in the receive buffer to the OK, without any
-/// socket.
+/// Median time in nanoseconds for a message, from the bytes in the receive buffer to the OK,
+/// without any socket.
 fn in_memory(depth: Depth, rows: u32, burst: u32) -> f64 {
     const ROUNDS: u32 = 3000;
     let shared = Shared::new(
@@ -117,7 +117,8 @@ fn count_costs_at_most_12_ns_a_row_and_decode_passes_15_m_rows_a_second() {
             };
             let (rate, ns) = over_loopback(config);
             println!(
-                "{depth:?} over loopback, {read_kib} KiB reads: {:.1} M rows/s, sink {ns:.2} ns CPU/row",
+                "{depth:?} over loopback, {read_kib} KiB reads: {:.1} M rows/s, \
+                 {ns:.2} ns CPU/row in the sink",
                 rate / 1e6
             );
         }

@@ -13,6 +13,7 @@
 //! | `connection` | one connection from accept to its end |
 //! | `delayed` | answers that are held back for a while |
 //! | `apply` | a message's way: header, dictionary, tables |
+//! | `quick` | the short way for small messages of a known shape |
 //! | `walk` | looking at every value |
 //! | `store`, `ndjson` | rows as text in files |
 
@@ -21,6 +22,7 @@ mod config;
 mod connection;
 mod delayed;
 mod ndjson;
+mod quick;
 mod server;
 mod store;
 mod totals;

@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::connection;
 use super::store::Store;
@@ -49,6 +49,8 @@ impl Sink {
         let store = config.store.as_deref().map(Store::open).transpose()?;
         let listener = TcpListener::bind(config.listen)?;
         let addr = listener.local_addr()?;
+        // Closed before anybody can know the address, if connects are to be refused at first.
+        let listener = Some(listener).filter(|_| config.refuse_for.is_zero());
         let shared = Arc::new(Shared::new(config, store));
         let for_acceptor = Arc::clone(&shared);
         let acceptor = thread::Builder::new()
@@ -146,8 +148,8 @@ impl Shared {
     }
 }
 
-fn accept_all(listener: TcpListener, addr: SocketAddr, shared: &Arc<Shared>) {
-    let Some(listener) = refuse_at_first(listener, addr, shared) else {
+fn accept_all(listener: Option<TcpListener>, addr: SocketAddr, shared: &Arc<Shared>) {
+    let Some(listener) = listener.or_else(|| bind_later(addr, shared)) else {
         return;
     };
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
@@ -190,30 +192,16 @@ fn serve(id: u64, stream: &TcpStream, shared: &Shared) {
     let _ = stream.shutdown(Shutdown::Both);
 }
 
-/// Closes the listener for the configured time, so that connects are refused by the kernel, and
-/// binds the same address again.
-fn refuse_at_first(
-    listener: TcpListener,
-    addr: SocketAddr,
-    shared: &Shared,
-) -> Option<TcpListener> {
-    let refuse_for = shared.config.refuse_for;
-    if refuse_for.is_zero() {
-        return Some(listener);
-    }
-    drop(listener);
-    let slice = Duration::from_millis(5);
-    let mut waited = Duration::ZERO;
-    loop {
-        if shared.is_stopping() {
-            return None;
-        }
-        if waited >= refuse_for
+/// Binds the address when the configured time has passed; the kernel refuses connects until then.
+fn bind_later(addr: SocketAddr, shared: &Shared) -> Option<TcpListener> {
+    let refuse_until = Instant::now() + shared.config.refuse_for;
+    while !shared.is_stopping() {
+        if Instant::now() >= refuse_until
             && let Ok(listener) = TcpListener::bind(addr)
         {
             return Some(listener);
         }
-        thread::sleep(slice);
-        waited += slice;
+        thread::sleep(Duration::from_millis(5));
     }
+    None
 }

@@ -168,7 +168,8 @@ pub(super) fn quotes(rows: u32, start: u64, new: &[&str]) -> Vec<u8> {
     body.extend_from_slice(b"\x06quotes");
     varint::push(rows.into(), &mut body);
     body.extend_from_slice(
-        b"\x07\x06symbol\x09\x04side\x09\x03bid\x07\x03ask\x07\x08bid_size\x05\x08ask_size\x05\0\x10",
+        b"\x07\x06symbol\x09\x04side\x09\x03bid\x07\x03ask\x07\
+          \x08bid_size\x05\x08ask_size\x05\0\x10",
     );
     for spread in [7, 2] {
         body.push(0);

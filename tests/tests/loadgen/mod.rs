@@ -16,7 +16,6 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Limit of every wait for another process.
@@ -36,43 +35,9 @@ pub(crate) fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// The binary beside this test's executable, built by the cargo that runs the test.
-///
-/// Cargo does not build another package's binary for a test, and one from an earlier build may be
-/// old, so cargo is asked even if the file is there: that takes a moment when it is up to date.
+/// The program: the same as `forebay-loadgen`, built with this package's tests.
 pub(crate) fn binary() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        let profile_dir = test.parent().and_then(Path::parent).unwrap();
-        let binary = profile_dir.join("forebay-loadgen");
-        if let Some(cargo) = std::env::var_os("CARGO") {
-            let profile = match profile_dir.file_name().unwrap().to_str().unwrap() {
-                "debug" => "dev",
-                other => other,
-            };
-            let status = Command::new(cargo)
-                .args([
-                    "build",
-                    "--quiet",
-                    "--offline",
-                    "--package",
-                    "forebay-loadgen",
-                ])
-                .args(["--profile", profile, "--target-dir"])
-                .arg(profile_dir.parent().unwrap())
-                .current_dir(env!("CARGO_MANIFEST_DIR"))
-                .status()
-                .unwrap();
-            assert!(status.success(), "building forebay-loadgen: {status}");
-        }
-        assert!(
-            binary.is_file(),
-            "{} is missing: cargo build -p forebay-loadgen",
-            binary.display()
-        );
-        binary
-    })
+    Path::new(env!("CARGO_BIN_EXE_loadgen_under_test"))
 }
 
 /// A child process; killed on drop.

@@ -24,8 +24,8 @@ pub(crate) struct Account {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     seed: u64,
-    pub(crate) life: u32,
-    pub(crate) accounts: Vec<Account>,
+    life: u32,
+    accounts: Vec<Account>,
     /// Batches that arrived, repeats included.
     pub(crate) arrivals: u64,
     /// Repeats among them.
@@ -63,6 +63,14 @@ impl Ledger {
             ..Account::default()
         });
         u32::try_from(self.accounts.len() - 1).expect("few producers")
+    }
+
+    /// Batches published by all producers.
+    pub(crate) fn published(&self) -> u64 {
+        self.accounts
+            .iter()
+            .map(|account| u64::from(account.published))
+            .sum()
     }
 
     /// The account of a producer.

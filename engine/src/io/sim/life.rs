@@ -138,7 +138,7 @@ impl Life {
             Next::Park(until) => {
                 self.gate.park();
                 if self.shard.has_input() {
-                    world.clock.advance(1_000);
+                    world.clock.advance(self.rng.between(1_000, 20_000));
                     world.net.pump();
                 } else {
                     let due = self.authors.iter().filter(|author| author.left > 0);
@@ -176,9 +176,10 @@ impl Life {
             0
         };
         self.last_time = now;
+        let stuck = self.stuck >= STUCK_TURNS;
         assert!(
-            self.stuck < STUCK_TURNS,
-            "time stands still: the shard neither works nor sleeps"
+            !stuck,
+            "time stands still at {now}: the shard says {next:?}"
         );
         let full = self.gate.is_full();
         self.times_full += u64::from(full && !self.was_full);

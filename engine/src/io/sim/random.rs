@@ -1,6 +1,6 @@
 //! Chance, from a seed.
 
-/// A SplitMix64 generator: small, fast, and the same on every machine.
+/// A `SplitMix64` generator: small, fast, and the same on every machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Rng(u64);
 

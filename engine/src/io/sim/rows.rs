@@ -2,6 +2,7 @@
 //! server can tell a mangled row without being told what was sent.
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use forebay_wire::decode::{Cell, Message, Table};
 use forebay_wire::dict::ConnectionDict;
@@ -22,7 +23,7 @@ pub(crate) struct Row {
     symbol: String,
     venue: Option<String>,
     batch: i64,
-    row: i64,
+    number: i64,
     price: Option<f64>,
     note: String,
     at: i64,
@@ -48,15 +49,15 @@ impl Batch {
         let new_percent = [0, 0, 3, 30][rng.index(4)];
         let batch = i64::from(producer) << 32 | i64::from(number);
         let rows = (0..i64::try_from(count).expect("at most 200 rows"))
-            .map(|row| Row {
+            .map(|number| Row {
                 table: TABLES[(first + rng.index(index(tables))) % TABLES.len()],
-                symbol: symbol(&mut rng, new_percent, batch, row),
-                venue: rng.percent(30).then(|| symbol(&mut rng, 0, batch, row)),
+                symbol: symbol(&mut rng, new_percent, batch, number),
+                venue: rng.percent(30).then(|| symbol(&mut rng, 0, batch, number)),
                 batch,
-                row,
-                price: rng.percent(80).then(|| row as f64 * 0.25),
+                number,
+                price: price(&mut rng),
                 note: note(&mut rng),
-                at: 1_700_000_000_000_000_000 + batch + row,
+                at: 1_700_000_000_000_000_000 + batch + number,
             })
             .collect();
         Self { rows }
@@ -71,7 +72,7 @@ impl Batch {
             }
             producer
                 .column_i64("batch", row.batch)?
-                .column_i64("row", row.row)?;
+                .column_i64("row", row.number)?;
             if let Some(price) = row.price {
                 producer.column_f64("price", price)?;
             }
@@ -110,17 +111,20 @@ fn symbol(rng: &mut Rng, new_percent: u64, batch: i64, row: i64) -> String {
     text
 }
 
+fn price(rng: &mut Rng) -> Option<f64> {
+    let ticks = u32::try_from(rng.below(1 << 20)).expect("a small number");
+    rng.percent(80).then(|| f64::from(ticks) / 4.0)
+}
+
 fn note(rng: &mut Rng) -> String {
+    static TEXT: LazyLock<String> =
+        LazyLock::new(|| "journalled before it is sent, delivered after any crash. ".repeat(30));
     let len = if rng.percent(5) {
         rng.below(1500)
     } else {
         rng.below(200)
     };
-    "journalled before it is sent, delivered after any crash. "
-        .chars()
-        .cycle()
-        .take(index(len))
-        .collect()
+    TEXT[index(rng.below(57))..][..index(len)].to_owned()
 }
 
 /// The producer and number of a batch, from a row's `batch` column.
@@ -173,9 +177,11 @@ impl Row {
             ("sym", Some(Cell::Symbol(id))) => self.symbol = text(id),
             ("venue", Some(Cell::Symbol(id))) => self.venue = Some(text(id)),
             ("batch", Some(Cell::Integer(value))) => self.batch = value,
-            ("row", Some(Cell::Integer(value))) => self.row = value,
+            ("row", Some(Cell::Integer(value))) => self.number = value,
             // A NaN is how a DOUBLE says NULL.
-            ("price", Some(Cell::Double(value))) => self.price = Some(value).filter(|v| !v.is_nan()),
+            ("price", Some(Cell::Double(value))) => {
+                self.price = Some(value).filter(|v| !v.is_nan());
+            }
             ("note", Some(Cell::Text(Ok(value)))) => value.clone_into(&mut self.note),
             ("", Some(Cell::Time(value))) => self.at = value,
             ("venue" | "price", None) => {}

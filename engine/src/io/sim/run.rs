@@ -137,9 +137,11 @@ impl Run {
     /// Publishes and turns until the moment has come.
     fn live(&mut self, mut life: Life) -> Life {
         self.hire(&mut life);
-        let turns = self.rng.between(10, 5_000);
+        let mut left = self.rng.between(10, 5_000);
         let mut waiting = false;
-        for _ in 0..turns {
+        while left > 0 {
+            left -= 1;
+            self.summary.turns += 1;
             if self.rng.below(200) == 0 {
                 // Somebody begins or ends waiting for stable.
                 life.gate.stable_waiters(if waiting { -1 } else { 1 });
@@ -147,14 +149,24 @@ impl Run {
             }
             let step = life.step(&mut self.world);
             assert_eq!(step, Step::Alive, "the shard ended by itself");
+            if left > 600 && life.is_silent() {
+                left = self.rng.below(600);
+            }
         }
-        self.summary.turns += turns;
+        // Most crashes hit a disk at work.
+        let wanted = if self.rng.percent(70) { 500 } else { 0 };
+        for _ in 0..wanted {
+            if self.world.is_writing() {
+                break;
+            }
+            life.step(&mut self.world);
+        }
         life
     }
 
     fn hire(&mut self, life: &mut Life) {
         for _ in 0..self.rng.between(1, 3) {
-            let batches = u32::try_from(self.rng.between(1, 60)).expect("small");
+            let batches = u32::try_from(self.rng.between(1, 100)).expect("small");
             let pause = [20_000, 200_000, 2_000_000][self.rng.index(3)];
             life.add_author(&self.config, batches, pause);
         }
@@ -193,6 +205,7 @@ impl Run {
         summary.disk_errors += stats.disk_errors;
         summary.times_full += life.times_full;
         summary.dictionary_writes += self.world.dictionary_writes();
+        summary.disk_reads += self.world.reads();
     }
 
     fn crash(&mut self) {

@@ -52,6 +52,7 @@ pub(crate) struct Operations {
     /// Nothing completes while the disk is held.
     held: bool,
     odd_writes: u64,
+    reads: u64,
 }
 
 impl Operations {
@@ -66,12 +67,18 @@ impl Operations {
             flying,
             held: false,
             odd_writes: 0,
+            reads: 0,
         }
     }
 
     /// Completed writes of other than whole blocks: only the dictionary's are.
     pub(crate) fn odd_writes(&self) -> u64 {
         self.odd_writes
+    }
+
+    /// Completed reads: replays of what is not in memory any more.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads
     }
 
     /// Stops (or lets go on) every completion.
@@ -82,6 +89,11 @@ impl Operations {
     /// Whether anything is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.queued.is_empty() && self.flying.is_empty()
+    }
+
+    /// Whether a write of more than a block is in flight.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.flying.iter().any(|flight| flight.bytes.len() > BLOCK)
     }
 
     /// When the next operation completes.
@@ -175,6 +187,7 @@ impl Operations {
             DiskOp::Read { offset, into, .. } => {
                 let bytes = self.disk.read(flight.inode, *offset, into.bytes());
                 into.copy_from(&bytes);
+                self.reads += 1;
                 Ok(count(bytes.len()))
             }
         }

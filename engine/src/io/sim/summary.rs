@@ -59,6 +59,8 @@ summary! {
     trims,
     /// Dictionary chunks written.
     dictionary_writes,
+    /// Reads of the disk for replay.
+    disk_reads,
     /// Times the cap was reached.
     times_full,
     /// Frames sent again on a new connection.

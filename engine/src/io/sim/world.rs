@@ -118,9 +118,19 @@ impl SimIo {
         );
     }
 
+    /// Whether a write of more than a block is in flight.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.operations.is_writing()
+    }
+
     /// Dictionary chunks written.
     pub(crate) fn dictionary_writes(&self) -> u64 {
         self.operations.odd_writes()
+    }
+
+    /// Reads of the disk by the shard.
+    pub(crate) fn reads(&self) -> u64 {
+        self.operations.reads()
     }
 
     /// Stops (or lets go on) every completion of the disk.

@@ -38,7 +38,7 @@ struct InFlight {
 }
 
 /// Sees every piece of bytes that the shard receives: for measuring.
-pub type Tap = Box<dyn FnMut(&[u8]) + Send>;
+pub(crate) type Tap = Box<dyn FnMut(&[u8]) + Send>;
 
 /// The real world of one shard.
 pub(crate) struct UringIo {

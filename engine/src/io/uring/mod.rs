@@ -5,7 +5,6 @@ mod driver;
 mod host;
 mod probe;
 
-pub use driver::Tap;
-pub(crate) use driver::UringIo;
+pub(crate) use driver::{Tap, UringIo};
 pub(crate) use host::{Hosted, spawn};
 pub(crate) use probe::probe;

@@ -178,9 +178,12 @@ impl Journal {
                 },
             ),
             Step::SyncSegment => {
-                let segment = self
-                    .segment(commit.key)
-                    .expect("a commit's segment is kept");
+                let Some(segment) = self.segment(commit.key) else {
+                    // Trimmed meanwhile: the rotation behind it had synced all of it.
+                    assert!(self.stable >= commit.fsn, "trimmed before it was synced");
+                    self.commit = None;
+                    return;
+                };
                 let file = segment.file.clone().expect("commits need files");
                 (token::SYNC_SEGMENT, DiskOp::Sync { file })
             }

@@ -4,6 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use forebay_wire::control;
+use forebay_wire::header::{Flags, HEADER_LEN, Header};
+use forebay_wire::varint;
 use forebay_wire::ws::{Opcode, append_client_frame, close, encode_client_header, mask};
 
 use super::{Link, State};
@@ -32,8 +34,8 @@ pub(super) struct Outgoing {
     /// Everything below was sent at least once: sending it again is a replay.
     sent_before: Fsn,
     pub(super) batch_bytes_max: Option<u64>,
-    /// Next symbol of the catch-up; `None` when it is complete.
-    catch_up_from: Option<u32>,
+    /// Symbols registered on this connection, by catch-up and by frames' own deltas.
+    registered: u32,
     buffer: Vec<u8>,
     used: usize,
     sent: usize,
@@ -47,7 +49,7 @@ impl Outgoing {
             position: journal.start_of(journal.acked()),
             sent_before: journal.acked(),
             batch_bytes_max: None,
-            catch_up_from: None,
+            registered: 0,
             buffer: vec![0; OUTBOX_BYTES],
             used: 0,
             sent: 0,
@@ -58,7 +60,7 @@ impl Outgoing {
     pub(super) fn restart(&mut self, journal: &Journal) {
         self.window = Window::new(journal.acked());
         self.position = journal.start_of(journal.acked());
-        self.catch_up_from = (journal.dictionary.len() > 0).then_some(0);
+        self.registered = 0;
         (self.used, self.sent) = (0, 0);
     }
 
@@ -107,11 +109,19 @@ impl Outgoing {
     }
 
     /// Takes the frame at the present position and moves on; frames acked before this connection
-    /// are passed over.
-    fn take(&mut self, random: u64, payload: &[u8]) -> Result<(), String> {
+    /// are passed over. `false` when the outbox is full of what must go first.
+    fn take(
+        &mut self,
+        random: u64,
+        payload: &[u8],
+        dictionary: &Dictionary,
+    ) -> Result<bool, String> {
         let fsn = self.position.fsn;
         if fsn >= self.window.sent() {
             assert_eq!(fsn, self.window.sent(), "frames are sent in order");
+            if !self.catch_up(random, payload, dictionary)? {
+                return Ok(false);
+            }
             if let Some(cap) = self
                 .batch_bytes_max
                 .filter(|cap| payload.len() as u64 > *cap)
@@ -133,11 +143,28 @@ impl Outgoing {
         }
         self.position.offset += FRAME_HEADER_BYTES + payload.len() as u64;
         self.position.fsn = fsn.plus(1);
-        Ok(())
+        Ok(true)
     }
 
-    /// Registers the dictionary on a new connection, in pieces below the server's cap.
-    fn catch_up(&mut self, io: &mut impl Io, journal: &Journal) -> Result<(), String> {
+    /// Registers the symbols that the frame at the present position builds on and that this
+    /// connection does not know: what earlier connections' frames introduced. In pieces below the
+    /// server's cap; `false` when the outbox is full before all is said.
+    fn catch_up(
+        &mut self,
+        random: u64,
+        payload: &[u8],
+        dictionary: &Dictionary,
+    ) -> Result<bool, String> {
+        // A frame without a delta brings its own symbols, or none.
+        let Some((start, end)) = delta(payload) else {
+            return Ok(true);
+        };
+        if start > dictionary.len() || end > dictionary.len() {
+            let known = dictionary.len();
+            return Err(format!(
+                "a stored frame needs symbols {start}..{end}, {known} are known"
+            ));
+        }
         let reserve = control::CATCH_UP_RESERVE as u64;
         let cap = self
             .batch_bytes_max
@@ -146,12 +173,14 @@ impl Outgoing {
         let budget = usize::try_from(cap.saturating_sub(reserve))
             .unwrap_or(usize::MAX)
             .max(1);
-        let end = journal.dictionary.len();
-        let mut from = self.catch_up_from.unwrap_or(end);
         let mut message = Vec::new();
-        while from < end && self.used < OUTBOX_BYTES / 2 {
-            let to = fitting(&journal.dictionary, from, budget);
-            let entries = journal.dictionary.entries(from, to);
+        while self.registered < start {
+            if self.used >= OUTBOX_BYTES / 2 {
+                return Ok(false);
+            }
+            let from = self.registered;
+            let to = fitting(dictionary, from, start, budget);
+            let entries = dictionary.entries(from, to);
             if entries.len() > budget {
                 self.gate.counters.blocked_by_cap.add(1);
                 return Err(format!(
@@ -161,12 +190,12 @@ impl Outgoing {
             message.clear();
             let count = u64::from(to - from);
             control::write_catch_up(&mut message, u64::from(from), count, entries);
-            self.gather(io.random(), &message);
+            self.gather(random.rotate_left(from % 64) ^ u64::from(from), &message);
             self.window.sent_catch_up();
-            from = to;
+            self.registered = to;
         }
-        self.catch_up_from = (from < end).then_some(from);
-        Ok(())
+        self.registered = self.registered.max(end);
+        Ok(true)
     }
 }
 
@@ -200,26 +229,22 @@ impl Link {
     }
 
     fn fill_outbox(&mut self, io: &mut impl Io, journal: &Journal) -> Result<(), String> {
-        if self.out.catch_up_from.is_some() {
-            self.out.catch_up(io, journal)?;
-            if self.out.catch_up_from.is_some() {
-                return Ok(());
-            }
-        }
         while self.out.used < OUTBOX_BYTES / 2 {
             if journal.read_at(&mut self.out.position).is_none() {
                 break;
             }
             let position = self.out.position;
             let random = io.random();
-            if let Some(payload) = journal.in_memory(position) {
-                self.out.take(random, payload)?;
-                continue;
-            }
-            match self.replay.frame(io, journal, position) {
-                Fetch::Ready(payload) => self.out.take(random, payload)?,
-                Fetch::Pending => break,
-                Fetch::Failed(reason) => return Err(reason),
+            let payload = match journal.in_memory(position) {
+                Some(payload) => payload,
+                None => match self.replay.frame(io, journal, position) {
+                    Fetch::Ready(payload) => payload,
+                    Fetch::Pending => break,
+                    Fetch::Failed(reason) => return Err(reason),
+                },
+            };
+            if !self.out.take(random, payload, &journal.dictionary)? {
+                break;
             }
         }
         Ok(())
@@ -250,9 +275,23 @@ impl Link {
     }
 }
 
-/// The end of the longest run of symbols from `from` whose entries fit `budget` bytes; at least one.
-fn fitting(dictionary: &Dictionary, from: u32, budget: usize) -> u32 {
-    let (mut fits, mut over) = (from + 1, dictionary.len() + 1);
+/// The symbols that a message introduces, as ids `start..end`.
+fn delta(payload: &[u8]) -> Option<(u32, u32)> {
+    let header = Header::parse(payload).ok()?;
+    if !header.flags.contains(Flags::DELTA_SYMBOL_DICT) {
+        return None;
+    }
+    let rest = payload.get(HEADER_LEN..)?;
+    let (start, used) = varint::decode(rest).ok()?;
+    let (count, _) = varint::decode(rest.get(used..)?).ok()?;
+    let end = start.checked_add(count)?;
+    Some((u32::try_from(start).ok()?, u32::try_from(end).ok()?))
+}
+
+/// The end of the longest run of symbols from `from`, below `end`, whose entries fit `budget`
+/// bytes; at least one.
+fn fitting(dictionary: &Dictionary, from: u32, end: u32, budget: usize) -> u32 {
+    let (mut fits, mut over) = (from + 1, end + 1);
     while over - fits > 1 {
         let middle = fits.midpoint(over);
         if dictionary.entries(from, middle).len() <= budget {

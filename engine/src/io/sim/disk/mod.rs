@@ -28,9 +28,7 @@ use crate::io::{BLOCK, File, FileOwner, OpenMode};
 pub(crate) enum Keep {
     /// Nothing of it.
     Nothing,
-    /// All of it.
-    Everything,
-    /// Nothing, all, a prefix, or any sectors.
+    /// Nothing, all, a prefix, or any sectors: chance decides.
     Random,
 }
 
