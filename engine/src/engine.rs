@@ -16,6 +16,8 @@ use crate::shard::{Handover, Remains, Shard};
 use crate::slot::{self, Drained, SlotOptions};
 use crate::steward::{self, StewardThreads};
 
+/// How long `connect` waits for the shard's thread; rows are taken anyway afterwards.
+const START_LIMIT: Duration = Duration::from_secs(5);
 /// Most producers of an engine.
 const PRODUCERS_MAX: usize = 1024;
 /// Largest frame (protocol.md section 10.7).
@@ -98,6 +100,11 @@ impl Engine {
             gate,
             running,
         };
+        // A moment, so that the first batches do not wait for the thread to come up.
+        let deadline = monotonic_nanos().saturating_add(nanos(START_LIMIT));
+        engine
+            .gate
+            .wait_for(deadline, |gate| gate.is_started() || gate.is_over());
         engine.first_connection()?;
         Ok(engine)
     }

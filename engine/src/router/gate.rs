@@ -48,6 +48,7 @@ pub(crate) struct Gate {
     /// Deadline of `close` on the monotonic clock; `u64::MAX` while open.
     closing: AtomicU64,
     terminal: OnceLock<Terminal>,
+    started: AtomicBool,
     closed: AtomicBool,
     /// Bumped and woken at every change of connection state; `connect` and `close` wait on it.
     news: AtomicU32,
@@ -72,6 +73,7 @@ impl Gate {
             lanes: Mutex::default(),
             closing: AtomicU64::new(u64::MAX),
             terminal: OnceLock::new(),
+            started: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             news: AtomicU32::new(0),
             rounds_failed: AtomicU32::new(0),
@@ -196,6 +198,11 @@ impl Gate {
         }
     }
 
+    /// Whether the shard's thread runs.
+    pub(crate) fn is_started(&self) -> bool {
+        self.started.load(Ordering::Acquire)
+    }
+
     /// Exhausted connection rounds so far, and the last cause.
     pub(crate) fn failures(&self) -> (u32, String) {
         (
@@ -216,6 +223,12 @@ impl Gate {
     /// The shard is running again.
     pub(crate) fn unpark(&self) {
         self.state.store(AWAKE, Ordering::SeqCst);
+    }
+
+    /// The shard's thread runs.
+    pub(crate) fn started(&self) {
+        self.started.store(true, Ordering::Release);
+        self.publish_news();
     }
 
     /// Lanes that joined since the last call.

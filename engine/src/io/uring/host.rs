@@ -98,6 +98,7 @@ async fn host(mut shard: Shard, mut io: UringIo) -> Remains {
     let heartbeat = glommio::spawn_local(heartbeat(Rc::clone(&wake)));
     let bell = glommio::spawn_local(listen(gate.bell().as_raw_fd(), Rc::clone(&wake)));
     let mut polled = io.now();
+    gate.started();
     loop {
         match shard.turn(&mut io) {
             Next::Exit => break,

@@ -390,11 +390,19 @@ impl Journal {
         }
     }
 
+    /// Whether `bytes` more of segments fit the cap, which covers segments, spares and dictionary.
+    /// Two segments always fit, or a slot at the smallest cap could never rotate.
+    fn has_room_for(&self, bytes: u64) -> bool {
+        let dictionary = self.files.as_ref().map_or(0, |files| files.dictionary_bytes);
+        let least = 2 * self.options.segment_bytes + dictionary;
+        self.allocated + dictionary + bytes <= self.options.total_bytes.max(least)
+    }
+
     fn pump_spares(&mut self, io: &mut impl Io, now: u64) {
         let Some(files) = &self.files else { return };
         let size = self.options.segment_bytes;
         while self.spares.len() + self.spares_asked < self.options.spares
-            && self.allocated + size <= self.options.total_bytes
+            && self.has_room_for(size)
             && now >= self.spare_retry_at
         {
             let request = Request::MakeSpare {

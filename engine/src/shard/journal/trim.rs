@@ -74,7 +74,7 @@ impl Journal {
         if segments == 0 {
             return;
         }
-        let short = self.allocated + self.options.segment_bytes * 2 > self.options.total_bytes;
+        let short = !self.has_room_for(2 * self.options.segment_bytes);
         if !short && now < self.watermark.last_trim + TRIM_PAUSE {
             return;
         }
