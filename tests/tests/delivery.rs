@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
@@ -29,9 +30,13 @@ fn sink(dir: &Path, listen: Option<SocketAddr>) -> SinkConfig {
     }
 }
 
-/// An address where nobody listens yet.
+/// An address where nobody listens yet: of loopback, but of this call alone, so that no other
+/// test's server can be given its port meanwhile.
 fn free_address() -> SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    static CALLS: AtomicU8 = AtomicU8::new(2);
+    let [low, high, ..] = std::process::id().to_le_bytes();
+    let host = [127, high | 1, low, CALLS.fetch_add(1, Ordering::Relaxed)];
+    let listener = std::net::TcpListener::bind(SocketAddr::from((host, 0))).expect("a free port");
     listener.local_addr().expect("bound")
 }
 
@@ -320,6 +325,21 @@ fn what_close_leaves_is_delivered_by_the_next_start() {
     assert_eq!(check_all(&store, 300), 0);
 }
 
+/// The error of the first call that learns of the latched one.
+fn refused_publish(engine: &Engine) -> Error {
+    let mut producer = match engine.producer() {
+        Ok(producer) => producer,
+        Err(error) => return error,
+    };
+    row(&mut producer, 0, "");
+    match producer.publish() {
+        Ok(receipt) => receipt
+            .wait(Stage::Acked, PATIENCE)
+            .expect_err("never acked"),
+        Err(error) => error,
+    }
+}
+
 #[test]
 fn refused_credentials_are_terminal_and_every_caller_is_told() {
     let dir = loadgen::scratch();
@@ -341,19 +361,7 @@ fn refused_credentials_are_terminal_and_every_caller_is_told() {
         dir.path().join("sf").display()
     );
     let engine = Engine::connect(&connect(sink.addr(), &more)).expect("async");
-    let mut producer = engine.producer().expect("open");
-    row(&mut producer, 0, "");
-    let error = loop {
-        match producer.publish() {
-            Err(error) => break error,
-            Ok(receipt) => {
-                row(&mut producer, 0, "");
-                if let Err(error) = receipt.wait(Stage::Acked, PATIENCE) {
-                    break error;
-                }
-            }
-        }
-    };
+    let error = refused_publish(&engine);
     assert!(
         matches!(
             &error,

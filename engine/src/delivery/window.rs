@@ -2,12 +2,14 @@
 
 use crate::fsn::Fsn;
 
-/// What was sent on one connection. The first `catch_up` messages carry no frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What was sent on one connection. Catch-up messages carry no frame: most come before the first
+/// frame, but one is also due before a frame that builds on symbols of a frame lost in a crash.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Window {
     base: Fsn,
-    catch_up: u64,
     frames: u64,
+    /// Message numbers of the catch-up, ascending.
+    catch_up: Vec<u64>,
 }
 
 impl Window {
@@ -15,15 +17,24 @@ impl Window {
     pub(crate) fn new(base: Fsn) -> Self {
         Self {
             base,
-            catch_up: 0,
             frames: 0,
+            catch_up: Vec::new(),
         }
     }
 
-    /// A catch-up message was handed to the socket; all of them precede the first frame.
+    /// A catch-up message was handed to the socket.
     pub(crate) fn sent_catch_up(&mut self) {
-        assert_eq!(self.frames, 0, "catch-up comes before frames");
-        self.catch_up += 1;
+        self.catch_up.push(self.messages());
+    }
+
+    fn messages(&self) -> u64 {
+        self.catch_up.len() as u64 + self.frames
+    }
+
+    /// How many of the first `messages` messages carry a frame.
+    fn frames_within(&self, messages: u64) -> u64 {
+        let without = self.catch_up.partition_point(|seq| *seq < messages);
+        messages - without as u64
     }
 
     /// The next frame was handed to the socket.
@@ -38,25 +49,23 @@ impl Window {
 
     /// Whether anything was sent.
     pub(crate) fn is_used(&self) -> bool {
-        self.catch_up + self.frames > 0
+        self.messages() > 0
     }
 
     /// What a cumulative OK for message `seq` confirms: the first frame that is *not* acked, or
     /// `None` if it names no frame. A number beyond what was sent counts as all of it.
     pub(crate) fn confirmed(&self, seq: i64) -> Option<Fsn> {
         let seq = u64::try_from(seq).ok()?;
-        let messages = seq.checked_add(1)?.min(self.catch_up + self.frames);
-        let frames = messages.checked_sub(self.catch_up)?;
+        let frames = self.frames_within(seq.checked_add(1)?.min(self.messages()));
         (frames > 0).then(|| self.base.plus(frames))
     }
 
     /// The frame that an error answer for message `seq` names; `None` for a catch-up message.
     pub(crate) fn named(&self, seq: i64) -> Option<Fsn> {
-        let seq = u64::try_from(seq)
-            .ok()?
-            .min((self.catch_up + self.frames).checked_sub(1)?);
-        seq.checked_sub(self.catch_up)
-            .map(|frames| self.base.plus(frames))
+        let last = self.messages().checked_sub(1)?;
+        let seq = u64::try_from(seq).ok()?.min(last);
+        let carries_frame = self.catch_up.binary_search(&seq).is_err();
+        carries_frame.then(|| self.base.plus(self.frames_within(seq)))
     }
 }
 
@@ -84,5 +93,17 @@ mod tests {
         assert_eq!(window.confirmed(i64::MAX), Some(Fsn(12)));
         assert_eq!(window.named(2), Some(Fsn(10)));
         assert_eq!(window.named(0), None);
+    }
+
+    #[test]
+    fn catch_up_between_frames_moves_what_follows() {
+        let mut window = Window::new(Fsn(10));
+        window.sent_frame();
+        window.sent_catch_up();
+        window.sent_frame();
+        let confirmed: Vec<_> = (0..3).map(|seq| window.confirmed(seq)).collect();
+        assert_eq!(confirmed, [Some(Fsn(11)), Some(Fsn(11)), Some(Fsn(12))]);
+        let named: Vec<_> = (0..3).map(|seq| window.named(seq)).collect();
+        assert_eq!(named, [Some(Fsn(10)), None, Some(Fsn(11))]);
     }
 }

@@ -124,6 +124,11 @@ impl Producer {
         self.lane.advance(Stage::Accepted, self.published);
         self.writer.commit();
         self.gate.knock();
+        // A close that ran meanwhile may have missed the entry: the rows stay, as refused. At
+        // worst they are delivered and the caller sends them again.
+        if self.gate.is_closed() {
+            return Err(Refused::Never(Error::Closed));
+        }
         self.start_batch();
         Ok(self.receipt())
     }

@@ -246,12 +246,17 @@ impl Gate {
         self.has_joining.load(Ordering::Acquire)
     }
 
-    /// Deadline of `close`, if it was called.
+    /// Deadline of `close`, if it was called. Rings that are found empty afterwards stay empty:
+    /// whoever publishes later sees the closing (the fence pairs with the one in
+    /// [`knock`](Self::knock)) and is refused.
     #[inline]
     pub(crate) fn closing(&self) -> Option<u64> {
         match self.closing.load(Ordering::Acquire) {
             u64::MAX => None,
-            deadline => Some(deadline),
+            deadline => {
+                fence(Ordering::SeqCst);
+                Some(deadline)
+            }
         }
     }
 

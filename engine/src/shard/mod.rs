@@ -72,8 +72,9 @@ pub(crate) struct Shard {
     last_work: u64,
     last_sweep: u64,
     cpu_at: u64,
-    /// `close` was called and a turn has seen it.
-    closing_seen: bool,
+    /// Deadline of `close`, as read when this turn began: what the turn then finds empty was
+    /// empty after `close`.
+    closing: Option<u64>,
 }
 
 /// A slot as its opener hands it over.
@@ -129,7 +130,7 @@ impl Shard {
             last_work: 0,
             last_sweep: 0,
             cpu_at: 0,
-            closing_seen: false,
+            closing: None,
         })
     }
 
@@ -137,6 +138,7 @@ impl Shard {
     pub(crate) fn turn(&mut self, io: &mut impl Io) -> Next {
         let now = io.now();
         self.gate.counters.turns.add(1);
+        self.closing = self.gate.closing();
         let mut worked = self.reap(io, now);
         let joined = self.gate.joined();
         if !joined.is_empty() {
@@ -167,7 +169,7 @@ impl Shard {
     /// Whether something arrived since the last turn: the host's last look before it sleeps.
     pub(crate) fn has_input(&self) -> bool {
         self.gate.has_joining()
-            || (!self.closing_seen && self.gate.closing().is_some())
+            || (self.closing.is_none() && self.gate.closing().is_some())
             || (self.intake.stall.is_none() && !self.intake.is_empty())
     }
 
@@ -245,9 +247,10 @@ impl Shard {
                 .shard_cpu_nanos
                 .set(crate::io::sys::cpu_nanos());
         }
-        let closing = self.gate.closing();
-        self.closing_seen = closing.is_some();
-        if closing.is_some_and(|deadline| self.may_exit(deadline, now)) {
+        if self
+            .closing
+            .is_some_and(|deadline| self.may_exit(deadline, now))
+        {
             return Next::Exit;
         }
         let busy = self.journal.is_busy()
@@ -270,7 +273,7 @@ impl Shard {
         if self.sync_interval > 0 {
             until = until.min(now + self.sync_interval);
         }
-        if let Some(deadline) = closing {
+        if let Some(deadline) = self.closing {
             until = until.min(deadline.max(now + 1_000_000));
         }
         Next::Park(until)

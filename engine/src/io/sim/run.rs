@@ -6,7 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::Summary;
-use super::disk::Keep;
+use super::disk::{Keep, SimFs};
 use super::ledger::Ledger;
 use super::life::{Life, Step};
 use super::net::NetManners;
@@ -16,7 +16,7 @@ use super::storage::DiskManners;
 use super::world::{Crash, Manners, SimIo};
 use crate::config::Config;
 use crate::engine::{hand_back, open_slot};
-use crate::shard::Handover;
+use crate::shard::{Handover, Remains};
 
 /// Slot directory of every run.
 pub(crate) const SLOT: &str = "/sf/sim";
@@ -97,7 +97,7 @@ impl Run {
             self.world.start();
             let mut fs = self.world.fs();
             if self.rng.percent(20) {
-                fs = fs.dying_after(u32::try_from(self.rng.between(1, 45)).expect("small"));
+                fs = self.dying_fs(1, 45);
             }
             let opened = open_slot(&fs, &self.config);
             if fs.is_dead() {
@@ -176,7 +176,7 @@ impl Run {
     fn end(&mut self, mut life: Life) {
         if self.rng.percent(15) {
             let wait = self.rng.below(300_000_000);
-            self.close(life, wait);
+            self.close(life, wait, false);
             return;
         }
         life.silence();
@@ -228,7 +228,7 @@ impl Run {
     }
 
     /// Closes in order, waiting `wait` virtual nanoseconds for the server.
-    fn close(&mut self, mut life: Life, wait: u64) {
+    fn close(&mut self, mut life: Life, wait: u64, last: bool) {
         life.gate.close(self.world.clock.now() + wait);
         life.silence();
         let limit = self.world.clock.now() + END_NANOS_MAX;
@@ -241,10 +241,12 @@ impl Run {
         self.summary.turns += u64::from(turns);
         self.tally(&life);
         self.ledger.borrow_mut().killed();
-        let fs = self.world.fs();
         let remains = life.finish(&mut self.world);
         let drained = remains.frames == 0 && remains.poisoned.is_none();
-        hand_back(&fs, remains).unwrap_or_else(|error| panic!("close: {error}"));
+        if !last && self.rng.percent(30) {
+            return self.close_interrupted(remains, drained);
+        }
+        hand_back(&self.world.fs(), remains).unwrap_or_else(|error| panic!("close: {error}"));
         if drained {
             self.expected = Expected::default();
             self.summary.drained += 1;
@@ -252,6 +254,31 @@ impl Run {
             names.sort();
             assert_eq!(names, [".lock", ".lock.pid"], "a drained slot is empty");
         }
+        if !last && self.rng.percent(30) {
+            // The machine goes down after the process has ended.
+            self.crash();
+        }
+    }
+
+    /// The process dies within the directory work of close.
+    fn close_interrupted(&mut self, remains: Remains, drained: bool) {
+        let fs = self.dying_fs(1, 16);
+        let closed = hand_back(&fs, remains);
+        assert!(closed.is_ok() || fs.is_dead(), "close: {closed:?}");
+        if drained {
+            // Everything is acked: whatever is left may be there or not.
+            self.expected.after_kill = 0;
+            self.expected.after_power_cut = 0;
+        }
+        self.summary.closes_interrupted += 1;
+        self.crash();
+    }
+
+    fn dying_fs(&mut self, low: u64, high: u64) -> SimFs {
+        let steps = self.rng.between(low, high);
+        self.world
+            .fs()
+            .dying_after(u32::try_from(steps).expect("a small number"))
     }
 
     /// The last life: the server is well, everything is delivered, the slot ends empty.
@@ -271,7 +298,7 @@ impl Run {
         }
         self.summary.turns += u64::from(turns);
         let drained = self.summary.drained;
-        self.close(life, 2 * END_NANOS_MAX);
+        self.close(life, 2 * END_NANOS_MAX, true);
         assert_eq!(
             self.summary.drained,
             drained + 1,

@@ -27,7 +27,6 @@ pub(crate) struct DiskManners {
     pub(crate) broken_per_myriad: u64,
 }
 
-#[derive(Debug)]
 struct Flight {
     token: Token,
     op: DiskOp,
@@ -49,7 +48,7 @@ pub(crate) struct Operations {
     manners: DiskManners,
     queued: Vec<Flight>,
     flying: Vec<Flight>,
-    /// Nothing completes while the disk is held.
+    /// Segments are written no further while they are held.
     held: bool,
     odd_writes: u64,
     reads: u64,
@@ -81,7 +80,7 @@ impl Operations {
         self.reads
     }
 
-    /// Stops (or lets go on) every completion.
+    /// Stops (or lets go on) direct writes: those of segments.
     pub(crate) fn hold(&mut self, held: bool) {
         self.held = held;
     }
@@ -98,8 +97,12 @@ impl Operations {
 
     /// When the next operation completes.
     pub(crate) fn next_at(&self) -> u64 {
-        let due = self.flying.iter().map(|flight| flight.due).min();
-        due.filter(|_| !self.held).unwrap_or(u64::MAX)
+        let moving = self.flying.iter().filter(|flight| self.moves(flight));
+        moving.map(|flight| flight.due).min().unwrap_or(u64::MAX)
+    }
+
+    fn moves(&self, flight: &Flight) -> bool {
+        !(self.held && flight.direct && matches!(flight.op, DiskOp::Write { .. }))
     }
 
     pub(super) fn submit(&mut self, token: Token, op: DiskOp) -> Result<(), DiskOp> {
@@ -162,11 +165,8 @@ impl Operations {
     }
 
     pub(super) fn complete(&mut self) -> Option<Done> {
-        if self.held {
-            return None;
-        }
         let now = self.clock.now();
-        let due = |(_, flight): &(usize, &Flight)| flight.due <= now;
+        let due = |(_, flight): &(usize, &Flight)| flight.due <= now && self.moves(flight);
         let first = self.flying.iter().enumerate().filter(due);
         let (index, _) = first.min_by_key(|(_, flight)| flight.due)?;
         let flight = self.flying.swap_remove(index);
@@ -226,6 +226,12 @@ impl Operations {
             _ => None,
         });
         writes.collect()
+    }
+}
+
+impl std::fmt::Debug for Flight {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} {:?}", self.token, self.op)
     }
 }
 

@@ -41,6 +41,8 @@ summary! {
     power_cuts,
     /// Openings that a crash cut short.
     opens_interrupted,
+    /// Closes that a crash cut short.
+    closes_interrupted,
     /// Slots closed with everything acked.
     drained,
     /// Frames published.

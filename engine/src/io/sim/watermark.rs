@@ -25,15 +25,15 @@ const WAIT_MAX: u64 = 60_000_000_000;
 /// Long enough for everything that is going to happen to happen.
 const SETTLE: u64 = 200_000_000;
 
-/// The server acknowledges frames while the disk completes nothing; the process is killed and
-/// nothing of its writes in flight survives. Reopened twice, with new frames in between. Panics
+/// The server acknowledges frames while no segment is written; the process is killed and nothing of
+/// its writes in flight survives. Reopened twice, with new frames in between. Panics
 /// where a promise is broken.
 pub fn acked_ahead_of_the_disk(seed: u64) -> Summary {
     let mut script = Script::new(seed);
     script.open();
     let early = script.publish_until_written();
     script.settle();
-    script.world.hold_disk(true);
+    script.world.hold_segments(true);
     let ahead = script.author(6);
     script.settle();
     script.account(ahead, |account| {

@@ -133,8 +133,8 @@ impl SimIo {
         self.operations.reads()
     }
 
-    /// Stops (or lets go on) every completion of the disk.
-    pub(crate) fn hold_disk(&mut self, held: bool) {
+    /// Stops (or lets go on) the writes of segments; the other files go on.
+    pub(crate) fn hold_segments(&mut self, held: bool) {
         self.operations.hold(held);
     }
 

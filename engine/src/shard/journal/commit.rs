@@ -38,6 +38,12 @@ pub(super) struct Commit {
     sync: bool,
 }
 
+impl Commit {
+    pub(super) fn is_submitted(&self) -> bool {
+        self.submitted
+    }
+}
+
 impl Journal {
     pub(super) fn pump_commit(&mut self, io: &mut impl Io, now: u64) {
         if self.commit.is_none() {

@@ -373,10 +373,14 @@ impl Journal {
 
     /// Whether operations are in flight: the memory they use must stay.
     pub(crate) fn in_flight(&self) -> bool {
-        self.commit.is_some()
+        // A poisoned journal submits nothing more: only what was submitted is waited for.
+        let goes_on = self.poisoned.is_none();
+        let started = |commit: &Commit| goes_on || commit.is_submitted();
+        self.commit.as_ref().is_some_and(started)
             || self.rotation.as_ref().is_some_and(Rotation::in_flight)
             || self.trim.as_ref().is_some_and(Trim::in_flight)
-            || self.watermark.is_busy()
+            || (goes_on && self.watermark.is_busy())
+            || self.watermark.in_flight()
     }
 
     fn sync_due(&self) -> bool {
@@ -393,7 +397,10 @@ impl Journal {
     /// Whether `bytes` more of segments fit the cap, which covers segments, spares and dictionary.
     /// Two segments always fit, or a slot at the smallest cap could never rotate.
     fn has_room_for(&self, bytes: u64) -> bool {
-        let dictionary = self.files.as_ref().map_or(0, |files| files.dictionary_bytes);
+        let dictionary = self
+            .files
+            .as_ref()
+            .map_or(0, |files| files.dictionary_bytes);
         let least = 2 * self.options.segment_bytes + dictionary;
         self.allocated + dictionary + bytes <= self.options.total_bytes.max(least)
     }

@@ -28,6 +28,10 @@ impl Watermark {
     pub(super) fn is_busy(&self) -> bool {
         self.writing.is_some()
     }
+
+    pub(super) fn in_flight(&self) -> bool {
+        self.writing.is_some_and(|(_, _, phase)| phase.is_in_flight())
+    }
 }
 
 impl Journal {
