@@ -66,7 +66,10 @@ impl Engine {
     /// shard's thread.
     #[cfg(feature = "internals")]
     #[doc(hidden)]
-    #[expect(clippy::type_complexity, reason = "an alias would be public for this alone")]
+    #[expect(
+        clippy::type_complexity,
+        reason = "an alias would be public for this alone"
+    )]
     pub fn connect_tapped(
         connect_string: &str,
         tap: Box<dyn FnMut(&[u8]) + Send>,
@@ -86,6 +89,10 @@ impl Engine {
         let lock = handover.as_ref().map(|handover| handover.slot.lock.clone());
         let bell = EventFd::new().map_err(|error| unsupported("eventfd", &error))?;
         let gate = Arc::new(Gate::new(bell));
+        if let Some(handover) = &handover {
+            let torn = handover.slot.report.torn_tail_bytes;
+            gate.counters.torn_tail_bytes.set(torn);
+        }
         let (steward, threads) = steward::spawn(&RealFs, &gate)?;
         let io = UringIo::new(Arc::clone(&gate), steward, lock.as_ref(), tap)
             .map_err(|error| unsupported("setting up the shard's ring", &error))?;
@@ -156,6 +163,12 @@ impl Engine {
     /// A snapshot of the counters.
     pub fn stats(&self) -> Stats {
         self.gate.counters.stats()
+    }
+
+    /// Why the last connection, attempt or spare segment failed; `None` if nothing has yet. What
+    /// happened is over or being tried again: terminal errors come out of the calls themselves.
+    pub fn last_failure(&self) -> Option<String> {
+        Some(self.gate.failures().1).filter(|cause| !cause.is_empty())
     }
 
     /// A snapshot of a latency histogram.

@@ -106,7 +106,7 @@ pub enum Error {
     },
     /// A write or sync of the slot failed earlier: frames go on being delivered from memory, but
     /// no further stage is reported.
-    #[error("the slot takes no more rows: {cause}; restart the process to recover it from disk")]
+    #[error("the slot takes no more rows: {cause}")]
     Poisoned {
         /// First failure.
         cause: String,

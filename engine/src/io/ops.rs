@@ -63,8 +63,8 @@ pub(crate) enum Request {
         generation: Generation,
         /// File size.
         bytes: u64,
-        /// Provisional base of the header.
-        base: Fsn,
+        /// The next FSN; the spare's provisional base lies behind it.
+        next: Fsn,
     },
     /// Unlink these files in order, then sync the directory.
     Remove {

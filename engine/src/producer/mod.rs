@@ -110,6 +110,7 @@ impl Producer {
 
 impl Drop for Producer {
     fn drop(&mut self) {
+        self.discard_row();
         if self.rows > 0 && self.try_publish().is_err() {
             let rows = self.rows;
             tracing::warn!(rows, "FB-P001 producer dropped with unpublished rows");

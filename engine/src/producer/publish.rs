@@ -135,7 +135,10 @@ impl Producer {
 
     fn check_size(&self, header: &EntryHeader) -> Result<(), Error> {
         let batch_bytes = header.message_bytes_max() as u64;
-        let (limit_bytes, limit) = self.options.message_bytes_max;
+        let (mut limit_bytes, mut limit) = self.options.message_bytes_max;
+        if let Some(cap) = self.gate.server_cap().filter(|cap| *cap < limit_bytes) {
+            (limit_bytes, limit) = (cap, "the server (X-QWP-Max-Batch-Size)");
+        }
         if batch_bytes > limit_bytes {
             return Err(Error::BatchTooLarge {
                 batch_bytes,

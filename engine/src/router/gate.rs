@@ -22,6 +22,14 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
+    /// An error that no server has to do with; the reason names the way out.
+    pub(crate) fn local(reason: String) -> Self {
+        Self {
+            endpoint: String::new(),
+            reason,
+        }
+    }
+
     /// The error that callers get.
     pub(crate) fn to_error(&self) -> Error {
         if self.endpoint.is_empty() {
@@ -58,6 +66,7 @@ pub(crate) struct Gate {
     outage_attempts: AtomicU64,
     stable_waiters: AtomicI32,
     full: AtomicBool,
+    server_cap: AtomicU64,
     /// Counters of the shard.
     pub counters: Box<Counters>,
 }
@@ -82,6 +91,7 @@ impl Gate {
             outage_attempts: AtomicU64::new(0),
             stable_waiters: AtomicI32::new(0),
             full: AtomicBool::new(false),
+            server_cap: AtomicU64::new(0),
             counters: Box::default(),
         }
     }
@@ -288,11 +298,24 @@ impl Gate {
         self.outage_attempts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records an exhausted round of connection attempts.
-    pub(crate) fn round_failed(&self, cause: &str) {
+    /// Records why a connection or an attempt ended; `exhausted` when no server is left to try
+    /// in this round.
+    pub(crate) fn failed(&self, cause: &str, exhausted: bool) {
         cause.clone_into(&mut lock(&self.last_failure));
-        self.rounds_failed.fetch_add(1, Ordering::AcqRel);
+        if exhausted {
+            self.rounds_failed.fetch_add(1, Ordering::AcqRel);
+        }
         self.publish_news();
+    }
+
+    /// The server's cap on a message in bytes, 0 while it has told none.
+    pub(crate) fn set_server_cap(&self, bytes: u64) {
+        self.server_cap.store(bytes, Ordering::Relaxed);
+    }
+
+    /// See [`set_server_cap`](Self::set_server_cap).
+    pub(crate) fn server_cap(&self) -> Option<u64> {
+        Some(self.server_cap.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
 
     /// Latches a terminal error (the first one stays) and wakes every waiter.

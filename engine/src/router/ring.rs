@@ -242,9 +242,10 @@ mod tests {
         let (mut writer, mut reader) = ring(256);
         for round in 0..1000usize {
             let bytes = 1 + round % writer.payload_bytes_max();
-            writer.reserve(bytes).expect("empty ring").fill(round as u8);
+            let fill = round.to_le_bytes()[0];
+            writer.reserve(bytes).expect("empty ring").fill(fill);
             writer.commit();
-            assert_eq!(reader.peek().expect("committed"), vec![round as u8; bytes]);
+            assert_eq!(reader.peek().expect("committed"), vec![fill; bytes]);
             reader.release();
             assert!(reader.is_empty());
         }

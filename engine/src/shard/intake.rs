@@ -179,8 +179,11 @@ impl Source {
 }
 
 fn local_fault(refusal: Refusal) -> Terminal {
-    Terminal {
-        endpoint: String::new(),
-        reason: refusal.to_string(),
-    }
+    let way_out = match refusal {
+        Refusal::Full(_) => {
+            "send fewer distinct symbols (VARCHAR takes any), or use a new sender_id"
+        }
+        Refusal::Malformed => "this is a bug of forebay",
+    };
+    Terminal::local(format!("{refusal}; {way_out}"))
 }

@@ -277,9 +277,8 @@ impl Link {
         } else {
             self.state = State::Waiting { until: now };
         }
-        if exhausted && !was_open {
-            self.gate.round_failed(&format!("{name}: {cause}"));
-        }
+        self.gate
+            .failed(&format!("{name}: {cause}"), exhausted && !was_open);
     }
 
     /// The server refused what was sent: a strike, a pause, a new connection.
@@ -302,6 +301,14 @@ impl Link {
             endpoint: self.endpoints.name(),
             reason,
         });
+        self.gate.connection(false, now);
+        self.state = State::Stopped;
+    }
+
+    /// Latches a fault of the slot itself: sending again cannot mend it.
+    fn damaged(&mut self, io: &mut impl Io, reason: String, now: u64) {
+        io.hang_up();
+        self.gate.fail(Terminal::local(reason));
         self.gate.connection(false, now);
         self.state = State::Stopped;
     }

@@ -203,7 +203,9 @@ impl Shard {
             }
         }
         if any && let Some(cause) = self.journal.poisoned() {
-            let reason = format!("the journal is poisoned: {cause}");
+            let reason = format!(
+                "the journal is poisoned: {cause}; restart the process to recover it from disk"
+            );
             self.gate.fail(crate::router::gate::Terminal {
                 endpoint: String::new(),
                 reason,

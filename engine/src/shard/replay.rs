@@ -39,15 +39,18 @@ pub(crate) enum Fetch<'a> {
     Ready(&'a [u8]),
     /// It is being read.
     Pending,
-    /// It cannot be read, or is not what was written.
+    /// It cannot be read now.
     Failed(String),
+    /// It is not what was written.
+    Corrupt(String),
 }
 
 /// The read-ahead of one sender.
 #[derive(Debug)]
 pub(crate) struct Replay {
     buffers: [Buffer; 2],
-    failure: Option<String>,
+    /// What went wrong, and whether it is damage.
+    failure: Option<(String, bool)>,
 }
 
 impl Replay {
@@ -83,8 +86,10 @@ impl Replay {
         journal: &Journal,
         position: Position,
     ) -> Fetch<'_> {
-        if let Some(failure) = self.failure.take() {
-            return Fetch::Failed(failure);
+        match self.failure.take() {
+            Some((reason, true)) => return Fetch::Corrupt(reason),
+            Some((reason, false)) => return Fetch::Failed(reason),
+            None => {}
         }
         let holds = |buffer: &Buffer| {
             buffer.state == State::Ready
@@ -111,7 +116,7 @@ impl Replay {
         let buffer = &self.buffers[index];
         match buffer.frame_at(position.offset) {
             Some(payload) => Fetch::Ready(payload),
-            None => Fetch::Failed(format!(
+            None => Fetch::Corrupt(format!(
                 "frame {} at offset {} of segment {} does not match its CRC",
                 position.fsn,
                 position.offset,
@@ -148,7 +153,8 @@ impl Replay {
             match Region::new(bytes) {
                 Ok(region) => buffer.region = region,
                 Err(error) => {
-                    self.failure = Some(format!("memory for {bytes} bytes of replay: {error}"));
+                    let reason = format!("memory for {bytes} bytes of replay: {error}");
+                    self.failure = Some((reason, false));
                     return;
                 }
             }
@@ -176,12 +182,12 @@ impl Replay {
                 let end = journal.disk_end(buffer.key).unwrap_or(0);
                 if let Err(reason) = buffer.loaded(got, end) {
                     buffer.state = State::Empty;
-                    self.failure = Some(reason);
+                    self.failure = Some((reason, true));
                 }
             }
             Err(error) => {
                 buffer.state = State::Empty;
-                self.failure = Some(format!("read for replay: {error}"));
+                self.failure = Some((format!("read for replay: {error}"), false));
             }
         }
     }

@@ -122,8 +122,8 @@ pub(crate) fn perform(fs: &dyn Fs, request: Request) -> Reply {
             dir,
             generation,
             bytes,
-            base,
-        } => Reply::Spare(slot::make_spare(fs, &dir, generation, bytes, base)),
+            next,
+        } => Reply::Spare(slot::make_spare(fs, &dir, generation, bytes, next)),
         Request::Remove { dir, names } => {
             let mut first = Ok(());
             for name in names {

@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::io::Clock;
 use crate::io::sys::block_signals;
+use crate::router::gate::{Gate, Terminal};
 use crate::shard::{Next, Remains, Shard};
 
 const REACTOR_EVERY: u64 = 50_000;
@@ -97,6 +98,7 @@ async fn host(mut shard: Shard, mut io: UringIo) -> Remains {
     let wake = Rc::new(Wake::default());
     let heartbeat = glommio::spawn_local(heartbeat(Rc::clone(&wake)));
     let bell = glommio::spawn_local(listen(gate.bell().as_raw_fd(), Rc::clone(&wake)));
+    let _guard = PanicGuard(Arc::clone(&gate));
     let mut polled = io.now();
     gate.started();
     loop {
@@ -128,6 +130,19 @@ async fn host(mut shard: Shard, mut io: UringIo) -> Remains {
     heartbeat.await;
     drop(io);
     shard.into_remains()
+}
+
+/// Ends every wait when a turn panics: callers get an error instead of a hang.
+struct PanicGuard(Arc<Gate>);
+
+impl Drop for PanicGuard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let reason = "the shard's thread panicked; restart the process: the journal is intact";
+            self.0.fail(Terminal::local(reason.to_owned()));
+            self.0.shut();
+        }
+    }
 }
 
 /// Waits for the bell or for the heartbeat that finds `until` passed.

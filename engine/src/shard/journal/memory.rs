@@ -13,8 +13,6 @@ use crate::io::Region;
 pub(super) struct Memory {
     budget: u64,
     pool: Vec<Region>,
-    /// Why the last spare could not be made.
-    pub(super) last_spare_error: Option<String>,
 }
 
 impl Memory {
@@ -22,7 +20,6 @@ impl Memory {
         Self {
             budget,
             pool: Vec::new(),
-            last_spare_error: None,
         }
     }
 

@@ -347,7 +347,8 @@ impl Journal {
                 self.allocated -= self.options.segment_bytes;
                 self.gate.counters.disk_errors.add(1);
                 self.spare_retry_at = now + 200_000_000;
-                self.memory.last_spare_error = Some(error.to_string());
+                let cause = format!("making a segment (tried again): {error}");
+                self.gate.failed(&cause, false);
             }
             Reply::Removed(outcome) => {
                 if outcome.is_err() {
@@ -416,7 +417,7 @@ impl Journal {
                 dir: files.dir.clone(),
                 generation: self.next_generation,
                 bytes: size,
-                base: self.published,
+                next: self.published,
             };
             if io.request(request).is_err() {
                 return;

@@ -37,6 +37,8 @@ impl Phase {
         wanted: usize,
         what: &str,
     ) -> Result<(), String> {
+        // Whatever the outcome: it is not in flight any more.
+        *self = Self::Waiting;
         match result {
             Ok(got) if got as usize == wanted => {
                 *self = Self::Done;

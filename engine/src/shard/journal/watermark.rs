@@ -30,7 +30,8 @@ impl Watermark {
     }
 
     pub(super) fn in_flight(&self) -> bool {
-        self.writing.is_some_and(|(_, _, phase)| phase.is_in_flight())
+        self.writing
+            .is_some_and(|(_, _, phase)| phase.is_in_flight())
     }
 }
 

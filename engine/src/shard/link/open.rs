@@ -51,6 +51,8 @@ impl Link {
                     .copy_within(upgraded.consumed..self.inbox_used, 0);
                 self.inbox_used -= upgraded.consumed;
                 self.out.batch_bytes_max = upgraded.max_batch_size.filter(|bytes| *bytes > 0);
+                self.gate
+                    .set_server_cap(self.out.batch_bytes_max.unwrap_or(0));
                 self.opened(journal, now);
             }
             Err(error) => self.upgrade_failed(io, &error, now),

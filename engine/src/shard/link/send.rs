@@ -25,6 +25,14 @@ const HEADER_BYTES_MAX: usize = 14;
 /// Budget of a catch-up message when the server names no cap.
 const CATCH_UP_BYTES_MAX: u64 = 1 << 20;
 
+/// Why a frame cannot be sent on this connection.
+enum Unsent {
+    /// Another connection may take it.
+    Later(String),
+    /// No connection will.
+    Never(String),
+}
+
 /// Where the sender stands and what waits for the socket.
 #[derive(Debug)]
 pub(super) struct Outgoing {
@@ -115,7 +123,7 @@ impl Outgoing {
         random: u64,
         payload: &[u8],
         dictionary: &Dictionary,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Unsent> {
         let fsn = self.position.fsn;
         if fsn >= self.window.sent() {
             assert_eq!(fsn, self.window.sent(), "frames are sent in order");
@@ -128,9 +136,9 @@ impl Outgoing {
             {
                 self.gate.counters.blocked_by_cap.add(1);
                 let bytes = payload.len();
-                return Err(format!(
+                return Err(Unsent::Later(format!(
                     "frame {fsn} of {bytes} bytes exceeds the server's cap {cap}"
-                ));
+                )));
             }
             self.gather(random, payload);
             self.window.sent_frame();
@@ -154,16 +162,17 @@ impl Outgoing {
         random: u64,
         payload: &[u8],
         dictionary: &Dictionary,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Unsent> {
         // A frame without a delta brings its own symbols, or none.
         let Some((start, end)) = delta(payload) else {
             return Ok(true);
         };
         if start > dictionary.len() || end > dictionary.len() {
             let known = dictionary.len();
-            return Err(format!(
-                "a stored frame needs symbols {start}..{end}, {known} are known"
-            ));
+            return Err(Unsent::Never(format!(
+                "a stored frame needs symbols {start}..{end}, {known} are known: the dictionary \
+                 is damaged; keep a copy of the slot and start with a new sender_id"
+            )));
         }
         let reserve = control::CATCH_UP_RESERVE as u64;
         let cap = self
@@ -183,9 +192,9 @@ impl Outgoing {
             let entries = dictionary.entries(from, to);
             if entries.len() > budget {
                 self.gate.counters.blocked_by_cap.add(1);
-                return Err(format!(
+                return Err(Unsent::Later(format!(
                     "symbol {from} exceeds the server's message cap of {cap}"
-                ));
+                )));
             }
             message.clear();
             let count = u64::from(to - from);
@@ -207,7 +216,10 @@ impl Link {
             if !self.out.pending() {
                 (self.out.sent, self.out.used) = (0, 0);
                 if let Err(reason) = self.fill_outbox(io, journal) {
-                    self.failed(io, &reason, now);
+                    match reason {
+                        Unsent::Later(reason) => self.failed(io, &reason, now),
+                        Unsent::Never(reason) => self.damaged(io, reason, now),
+                    }
                     return true;
                 }
                 if !self.out.pending() {
@@ -228,7 +240,7 @@ impl Link {
         }
     }
 
-    fn fill_outbox(&mut self, io: &mut impl Io, journal: &Journal) -> Result<(), String> {
+    fn fill_outbox(&mut self, io: &mut impl Io, journal: &Journal) -> Result<(), Unsent> {
         while self.out.used < OUTBOX_BYTES / 2 {
             if journal.read_at(&mut self.out.position).is_none() {
                 break;
@@ -240,7 +252,8 @@ impl Link {
                 None => match self.replay.frame(io, journal, position) {
                     Fetch::Ready(payload) => payload,
                     Fetch::Pending => break,
-                    Fetch::Failed(reason) => return Err(reason),
+                    Fetch::Failed(reason) => return Err(Unsent::Later(reason)),
+                    Fetch::Corrupt(reason) => return Err(Unsent::Never(reason)),
                 },
             };
             if !self.out.take(random, payload, &journal.dictionary)? {
