@@ -18,6 +18,8 @@ use crate::steward::{self, StewardThreads};
 
 /// How long `connect` waits for the shard's thread; rows are taken anyway afterwards.
 const START_LIMIT: Duration = Duration::from_secs(5);
+/// Allowance for resolving one server's name on the first connection.
+const RESOLVE_LIMIT: Duration = Duration::from_secs(10);
 /// Most producers of an engine.
 const PRODUCERS_MAX: usize = 1024;
 /// Largest frame (protocol.md section 10.7).
@@ -123,15 +125,18 @@ impl Engine {
             InitialConnect::Off => 1,
             InitialConnect::Sync => u32::MAX,
         };
-        let limit = match self.config.initial_connect {
-            InitialConnect::Sync => self.config.reconnect_max_duration,
-            _ => Duration::from_hours(1),
+        let limit = if rounds == 1 {
+            // Every server takes at most its resolve, connect and upgrade limits.
+            let each = RESOLVE_LIMIT + self.config.connect_timeout + self.config.auth_timeout;
+            each * u32::try_from(self.config.endpoints.len()).unwrap_or(u32::MAX)
+        } else {
+            self.config.reconnect_max_duration
         };
         let deadline = monotonic_nanos().saturating_add(nanos(limit));
         self.gate.wait_for(deadline, |gate| {
-            gate.is_over() || gate.counters.connected.get() > 0 || gate.failures().0 >= rounds
+            gate.is_over() || gate.was_connected() || gate.failures().0 >= rounds
         });
-        if self.gate.counters.connected.get() > 0 {
+        if self.gate.was_connected() {
             return Ok(());
         }
         let ending = self.gate.ending();
@@ -217,22 +222,30 @@ impl Engine {
             .close(monotonic_nanos().saturating_add(nanos(wait)));
         let remains = running.shard.join()?;
         running.steward.join();
-        let (frames, bytes) = (remains.frames, remains.bytes);
+        let (frames, bytes, untaken) = (remains.frames, remains.bytes, remains.untaken);
         hand_back(&RealFs, remains)?;
         if let Some(terminal) = self.gate.terminal() {
+            tracing::warn!(
+                frames,
+                bytes,
+                untaken,
+                "FB-C004 closed after a terminal error"
+            );
             return Err(terminal.to_error());
         }
-        if frames > 0 {
+        if frames > 0 || untaken > 0 {
             let waited_millis = millis(start.elapsed());
             tracing::warn!(
                 frames,
                 bytes,
+                untaken,
                 waited_millis,
                 "FB-C002 closed before all was acked"
             );
             return Err(Error::NotDrained {
                 frames,
                 bytes,
+                untaken,
                 waited_millis,
             });
         }
@@ -324,7 +337,11 @@ pub(crate) fn hand_back(fs: &dyn Fs, remains: Remains) -> Result<(), Error> {
             active_base: left.active_base,
             acked: left.acked,
         };
-        slot::close_drained(fs, drained)
+        // Dropping the older segments leaves the dictionary as the only copy of their symbols, as
+        // in a trim: a power cut half-way through must not make the rest undeliverable.
+        fs.sync(&files.dictionary)
+            .map_err(|source| Error::disk("sync", &files.dir, 0, source))
+            .and_then(|()| slot::close_drained(fs, drained))
     } else {
         Ok(())
     };

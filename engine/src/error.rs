@@ -40,7 +40,7 @@ pub enum Error {
     },
     /// A batch can never fit; the rows stay with the producer.
     #[error(
-        "a batch of {batch_bytes} bytes exceeds the limit of {limit_bytes} bytes set by {limit}; \
+        "a batch of up to {batch_bytes} bytes exceeds the limit of {limit_bytes} bytes set by {limit}; \
          the rows stay with the producer: flush more often or raise that limit"
     )]
     BatchTooLarge {
@@ -146,13 +146,16 @@ pub enum Error {
     /// `close` ran out of time; with `sf_dir` the rest stays on disk for the next start.
     #[error(
         "closed after {waited_millis} ms with {frames} frames ({bytes} bytes) not acknowledged \
-         (close_flush_timeout_millis)"
+         (close_flush_timeout_millis){}",
+        lost(*untaken)
     )]
     NotDrained {
         /// Frames without acknowledgement.
         frames: u64,
         /// Their bytes.
         bytes: u64,
+        /// Batches that were accepted and could not be journaled: they are lost.
+        untaken: u64,
         /// How long close waited, in milliseconds.
         waited_millis: u64,
     },
@@ -162,6 +165,13 @@ pub enum Error {
     /// A bug in this crate.
     #[error("internal error: {0}")]
     Internal(String),
+}
+
+fn lost(untaken: u64) -> String {
+    if untaken == 0 {
+        return String::new();
+    }
+    format!("; {untaken} accepted batches could not be journaled and are lost")
 }
 
 fn hint(source: &io::Error) -> &'static str {

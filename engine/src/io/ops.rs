@@ -105,6 +105,13 @@ pub(crate) enum Reply {
     /// Answer to [`Request::Remove`]: the first error, if any. Files that could not be removed
     /// are dropped by the next recovery as "below head".
     Removed(io::Result<()>),
-    /// Answer to [`Request::Resolve`]: addresses in resolver order, not empty.
-    Resolved(io::Result<Vec<SocketAddr>>),
+    /// Answer to [`Request::Resolve`].
+    Resolved {
+        /// Host that was asked for.
+        host: String,
+        /// Port that was asked for.
+        port: u16,
+        /// Addresses in resolver order, not empty.
+        answer: io::Result<Vec<SocketAddr>>,
+    },
 }

@@ -132,6 +132,9 @@ impl Producer {
     /// A SYMBOL: text that repeats, stored once. At most 1 MiB.
     #[inline]
     pub fn symbol(&mut self, name: &str, value: &str) -> Result<&mut Self, Error> {
+        if !self.row_open {
+            return Err(Error::Misuse("a column before table()"));
+        }
         if value.len() > SYMBOL_BYTES_MAX {
             let reason = format!(
                 "a symbol of {} bytes, at most {SYMBOL_BYTES_MAX}",

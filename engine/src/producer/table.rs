@@ -27,6 +27,8 @@ pub(super) struct Table {
     next: usize,
     /// Columns set in the row under construction.
     set: usize,
+    /// Columns there were before it.
+    known: usize,
 }
 
 impl Table {
@@ -37,6 +39,7 @@ impl Table {
             rows: 0,
             next: 0,
             set: 0,
+            known: 0,
         }
     }
 
@@ -45,6 +48,7 @@ impl Table {
     pub(super) fn begin_row(&mut self) {
         self.next = 0;
         self.set = 0;
+        self.known = self.columns.len();
     }
 
     /// Columns set in this row.
@@ -139,6 +143,7 @@ impl Table {
     #[cold]
     pub(super) fn drop_row(&mut self) {
         let rows = self.rows;
+        self.columns.truncate(self.known);
         for column in &mut self.columns {
             column.buffer.truncate(rows);
         }
@@ -156,7 +161,7 @@ impl Table {
 
 fn type_change(buffer: &ColumnBuffer, ty: ColumnType) -> String {
     format!(
-        "is {:?} in this producer and cannot take a {ty:?}",
+        "is {:?} in this producer and cannot take a {ty:?}: another producer may",
         buffer.column_type()
     )
 }

@@ -57,6 +57,7 @@ pub(crate) struct Gate {
     closing: AtomicU64,
     terminal: OnceLock<Terminal>,
     started: AtomicBool,
+    ever_connected: AtomicBool,
     closed: AtomicBool,
     /// Bumped and woken at every change of connection state; `connect` and `close` wait on it.
     news: AtomicU32,
@@ -83,6 +84,7 @@ impl Gate {
             closing: AtomicU64::new(u64::MAX),
             terminal: OnceLock::new(),
             started: AtomicBool::new(false),
+            ever_connected: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             news: AtomicU32::new(0),
             rounds_failed: AtomicU32::new(0),
@@ -213,6 +215,11 @@ impl Gate {
         self.started.load(Ordering::Acquire)
     }
 
+    /// Whether a server was ever connected.
+    pub(crate) fn was_connected(&self) -> bool {
+        self.ever_connected.load(Ordering::Acquire)
+    }
+
     /// Exhausted connection rounds so far, and the last cause.
     pub(crate) fn failures(&self) -> (u32, String) {
         (
@@ -284,6 +291,7 @@ impl Gate {
     /// Records that the connection is up or down; `now` is monotonic.
     pub(crate) fn connection(&self, up: bool, now: u64) {
         if up {
+            self.ever_connected.store(true, Ordering::Release);
             self.outage_since.store(0, Ordering::Relaxed);
             self.outage_attempts.store(0, Ordering::Relaxed);
         } else if self.outage_since.load(Ordering::Relaxed) == 0 {

@@ -8,7 +8,7 @@ use super::progress::Progress;
 use crate::io::Io;
 use crate::router::entry::Entry;
 use crate::router::gate::{Gate, Terminal};
-use crate::router::lane::LaneEnd;
+use crate::router::lane::{LaneEnd, Stage};
 
 /// Most bytes taken in one turn, so that acknowledgements never wait long behind the intake.
 const TURN_BYTES_MAX: usize = 256 << 10;
@@ -18,6 +18,8 @@ const TURN_BYTES_MAX: usize = 256 << 10;
 struct Source {
     end: LaneEnd,
     map: SymbolMap,
+    /// Its number in the progress.
+    lane: usize,
     taken: u64,
 }
 
@@ -25,7 +27,7 @@ struct Source {
 #[derive(Debug)]
 pub(crate) struct Intake {
     gate: Arc<Gate>,
-    sources: Vec<Option<Source>>,
+    sources: Vec<Source>,
     /// Where the next turn starts, so that no lane starves.
     next: usize,
     pub(crate) stall: Option<Stall>,
@@ -44,15 +46,11 @@ impl Intake {
     /// Takes up lanes that joined.
     pub(crate) fn join(&mut self, ends: Vec<LaneEnd>, progress: &mut Progress) {
         for end in ends {
-            let free = self.sources.iter().position(Option::is_none);
-            let index = free.unwrap_or_else(|| {
-                self.sources.push(None);
-                self.sources.len() - 1
-            });
-            progress.join(index, Arc::clone(&end.lane));
-            self.sources[index] = Some(Source {
+            let lane = progress.join(Arc::clone(&end.lane));
+            self.sources.push(Source {
                 end,
                 map: SymbolMap::default(),
+                lane,
                 taken: 0,
             });
         }
@@ -62,7 +60,6 @@ impl Intake {
     pub(crate) fn is_empty(&self) -> bool {
         self.sources
             .iter()
-            .flatten()
             .all(|source| source.end.reader.is_empty())
     }
 
@@ -79,12 +76,10 @@ impl Intake {
         let mut budget = TURN_BYTES_MAX;
         for step in 0..count {
             let index = (self.next + step) % count;
-            let Some(source) = &mut self.sources[index] else {
-                continue;
-            };
+            let source = &mut self.sources[index];
             let gate = &self.gate;
             let before = source.taken;
-            let outcome = source.drain(index, &mut budget, io, journal, progress, sent, gate);
+            let outcome = source.drain(&mut budget, io, journal, progress, sent, gate);
             if source.taken > before {
                 // Room in the ring: whoever waits for it looks again.
                 source.end.lane.take(source.taken);
@@ -103,29 +98,30 @@ impl Intake {
         budget < TURN_BYTES_MAX
     }
 
-    /// Frees lanes whose producer is gone, whose ring is empty and whose frames are acked.
-    pub(crate) fn sweep(&mut self, progress: &Progress) {
-        for (index, slot) in self.sources.iter_mut().enumerate() {
-            let finished = slot.as_ref().is_some_and(|source| {
-                source.end.lane.is_left()
-                    && source.end.reader.is_empty()
-                    && progress.is_acked(index, source.taken)
-            });
-            if finished && let Some(source) = slot.take() {
-                self.gate.forget(&source.end.lane);
+    /// Frees the rings of producers that are gone and whose last entry was taken.
+    pub(crate) fn sweep(&mut self, progress: &mut Progress) {
+        self.sources.retain(|source| {
+            let finished = source.end.lane.is_left() && source.end.reader.is_empty();
+            if finished {
+                progress.leave(source.lane);
             }
-        }
+            !finished
+        });
+    }
+
+    /// Entries that were accepted and not taken.
+    pub(crate) fn untaken(&self) -> u64 {
+        let accepted = |source: &Source| source.end.lane.reached(Stage::Accepted);
+        self.sources
+            .iter()
+            .map(|source| accepted(source).saturating_sub(source.taken))
+            .sum()
     }
 }
 
 impl Source {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the parts of the shard, borrowed apart"
-    )]
     fn drain(
         &mut self,
-        index: usize,
         budget: &mut usize,
         io: &mut impl Io,
         journal: &mut Journal,
@@ -163,7 +159,7 @@ impl Source {
             journal.note_symbols(known, journal.dictionary.len());
             let header = entry.header;
             progress.appended(
-                index,
+                self.lane,
                 self.taken,
                 header.accepted_ns,
                 header.rows,

@@ -23,6 +23,8 @@ use crate::router::gate::{Gate, Terminal};
 
 /// Largest message of a server that is accepted: acknowledgements of 10,000 tables fit.
 const RESPONSE_BYTES_MAX: usize = 4 << 20;
+/// How long a server may leave sent frames without any sign of life (protocol.md section 13.7).
+const SILENCE_LIMIT: u64 = 30_000_000_000;
 /// How long a name may take to resolve.
 const RESOLVE_LIMIT: u64 = 10_000_000_000;
 
@@ -61,6 +63,8 @@ pub(crate) struct Link {
     /// Acknowledgements advanced on this connection.
     progressed: bool,
     ever_connected: bool,
+    /// While frames are with the server: when it was last heard, or they were first sent.
+    silent_since: Option<u64>,
     reader: Reader,
     inbox: Vec<u8>,
     inbox_used: usize,
@@ -89,6 +93,7 @@ impl Link {
             replay,
             progressed: false,
             ever_connected: false,
+            silent_since: None,
             reader: Reader::new(RESPONSE_BYTES_MAX),
             inbox: vec![0; 64 << 10],
             inbox_used: 0,
@@ -128,8 +133,16 @@ impl Link {
             State::Resolving { deadline }
             | State::Dialing { deadline }
             | State::Upgrading { deadline, .. } => *deadline,
-            State::Open | State::Stopped => u64::MAX,
+            State::Open => self
+                .silent_since
+                .map_or(u64::MAX, |since| since + SILENCE_LIMIT),
+            State::Stopped => u64::MAX,
         }
+    }
+
+    /// Whether nothing will be sent any more.
+    pub(crate) fn is_stopped(&self) -> bool {
+        matches!(self.state, State::Stopped)
     }
 
     /// One round: whatever the socket, the clock and the journal allow now. `true` if anything
@@ -150,9 +163,28 @@ impl Link {
             State::Upgrading { .. } => self.upgrading(io, journal, now),
             State::Open => {
                 let received = self.receive(io, journal, now);
+                if self.is_silent(received, journal, now) {
+                    self.failed(
+                        io,
+                        "no sign of life for 30 s with frames unacknowledged",
+                        now,
+                    );
+                    return true;
+                }
                 matches!(self.state, State::Open) && self.send(io, journal, now) || received
             }
         }
+    }
+
+    /// Whether the server has left sent frames without any sign of life for too long.
+    fn is_silent(&mut self, received: bool, journal: &Journal, now: u64) -> bool {
+        if self.out.window.sent() <= journal.acked() {
+            self.silent_since = None;
+        } else if received || self.silent_since.is_none() {
+            self.silent_since = Some(now);
+        }
+        self.silent_since
+            .is_some_and(|since| now >= since + SILENCE_LIMIT)
     }
 
     /// A read for replay ended.
@@ -191,10 +223,14 @@ impl Link {
     pub(crate) fn resolved(
         &mut self,
         io: &mut impl Io,
+        host: &str,
+        port: u16,
         answer: std::io::Result<Vec<SocketAddr>>,
         now: u64,
     ) {
-        if !matches!(self.state, State::Resolving { .. }) {
+        let asked = self.endpoints.current();
+        let current = (asked.host.as_str(), asked.port) == (host, port);
+        if !matches!(self.state, State::Resolving { .. }) || !current {
             return; // an answer to an attempt given up meanwhile
         }
         match answer {

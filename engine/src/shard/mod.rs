@@ -21,7 +21,7 @@ use crate::config::{Config, Durability};
 use crate::error::Error;
 use crate::fsn::Fsn;
 use crate::io::{Io, Reply};
-use crate::router::gate::Gate;
+use crate::router::gate::{Gate, Terminal};
 use crate::router::lane::Stage;
 use crate::slot::OpenedSlot;
 
@@ -54,6 +54,8 @@ pub(crate) struct Remains {
     pub(crate) frames: u64,
     /// Bytes of them.
     pub(crate) bytes: u64,
+    /// Batches accepted and in no frame: what a failed or full journal could not take.
+    pub(crate) untaken: u64,
     /// First failure of a disk operation.
     pub(crate) poisoned: Option<String>,
 }
@@ -72,6 +74,8 @@ pub(crate) struct Shard {
     last_work: u64,
     last_sweep: u64,
     cpu_at: u64,
+    /// A lane cannot be freed before an fdatasync.
+    lane_waits: bool,
     /// Deadline of `close`, as read when this turn began: what the turn then finds empty was
     /// empty after `close`.
     closing: Option<u64>,
@@ -130,6 +134,7 @@ impl Shard {
             last_work: 0,
             last_sweep: 0,
             cpu_at: 0,
+            lane_waits: false,
             closing: None,
         })
     }
@@ -145,7 +150,9 @@ impl Shard {
             self.intake.join(joined, &mut self.progress);
             worked = true;
         }
-        self.journal.want_sync(self.gate.wants_stable());
+        self.journal.close(self.closing.is_some());
+        self.journal
+            .want_sync(self.gate.wants_stable() || self.lane_waits);
         let sent = self.link.position();
         worked |= self
             .intake
@@ -171,6 +178,7 @@ impl Shard {
         self.gate.has_joining()
             || (self.closing.is_none() && self.gate.closing().is_some())
             || (self.intake.stall.is_none() && !self.intake.is_empty())
+            || (self.gate.wants_stable() && self.journal.stable() < self.journal.written())
     }
 
     /// Ends the shard: only after [`Next::Exit`].
@@ -179,6 +187,7 @@ impl Shard {
         Remains {
             frames,
             bytes: self.progress.unacked_bytes(),
+            untaken: self.intake.untaken(),
             poisoned: self.journal.poisoned().map(str::to_owned),
             slot: self.journal.into_files(),
         }
@@ -198,7 +207,9 @@ impl Shard {
         while let Some(reply) = io.reply() {
             any = true;
             match reply {
-                Reply::Resolved(answer) => self.link.resolved(io, answer, now),
+                Reply::Resolved { host, port, answer } => {
+                    self.link.resolved(io, &host, port, answer, now);
+                }
                 reply => self.journal.replied(reply, now),
             }
         }
@@ -206,15 +217,17 @@ impl Shard {
             let reason = format!(
                 "the journal is poisoned: {cause}; restart the process to recover it from disk"
             );
-            self.gate.fail(crate::router::gate::Terminal {
-                endpoint: String::new(),
-                reason,
-            });
+            self.gate.fail(Terminal::local(reason));
         }
         any
     }
 
+    /// After a failed write or sync no further stage is reported: what the kernel says of the
+    /// file's later operations proves nothing about the earlier ones.
     fn report_disk(&mut self, now: u64) {
+        if self.journal.poisoned().is_some() {
+            return;
+        }
         let counters = &self.gate.counters;
         self.progress
             .advance(Stage::Written, self.journal.written(), now, counters);
@@ -240,7 +253,9 @@ impl Shard {
     fn next(&mut self, now: u64) -> Next {
         if now >= self.last_sweep + SLEEP_MAX {
             self.last_sweep = now;
-            self.intake.sweep(&self.progress);
+            self.intake.sweep(&mut self.progress);
+            let gate = &self.gate;
+            self.lane_waits = self.progress.sweep(|lane| gate.forget(lane));
         }
         if now >= self.cpu_at {
             self.cpu_at = now + SLEEP_MAX;
@@ -269,7 +284,7 @@ impl Shard {
         self.gate.counters.parks.add(1);
         let mut until = now + SLEEP_MAX;
         until = until.min(self.link.deadline().max(now));
-        if self.journal.watermark_lags() {
+        if self.journal.watermark_lags() && self.journal.poisoned().is_none() {
             until = until.min(now + 5_000_000);
         }
         if self.sync_interval > 0 {
@@ -281,16 +296,18 @@ impl Shard {
         Next::Park(until)
     }
 
-    /// Closing: everything taken and written, and either acked or out of time.
-    fn may_exit(&mut self, deadline: u64, now: u64) -> bool {
-        let terminal = self.gate.terminal().is_some();
+    /// Closing: what was accepted is written, and acked, or there is no time or no hope left. A
+    /// poisoned journal writes nothing more, but what it holds in memory is delivered on.
+    fn may_exit(&self, deadline: u64, now: u64) -> bool {
+        let poisoned = self.journal.poisoned().is_some();
         let acked = self.journal.acked() == self.journal.published();
-        let taken = self.intake.is_empty() || terminal;
+        let taken = self.intake.is_empty() || self.intake.stall == Some(Stall::Poisoned);
         let written = self.journal.written() == self.journal.published();
-        let stuck = self.journal.poisoned().is_some() || self.intake.stall == Some(Stall::Full);
-        let settled = (taken && written) || stuck || now >= deadline.saturating_add(FINAL_WRITES);
-        let over = (taken && acked) || terminal || now >= deadline;
-        settled && over && !self.journal.in_flight() && !self.link.in_flight()
+        let recorded = !self.journal.watermark_lags();
+        let settled = taken && (poisoned || (written && recorded));
+        let over = acked || self.link.is_stopped() || now >= deadline;
+        let overdue = now >= deadline.saturating_add(FINAL_WRITES);
+        ((settled && over) || overdue) && !self.journal.in_flight() && !self.link.in_flight()
     }
 
     /// Ends the conversation in order, after [`Next::Exit`].

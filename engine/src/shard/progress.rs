@@ -43,6 +43,10 @@ struct LaneProgress {
     /// Entry count per stage (written, stable, acked) already published.
     reached: [u64; 3],
     touched: bool,
+    /// First FSN behind the lane's last frame.
+    end: Fsn,
+    /// The producer is gone and its ring is empty: freed once every stage has passed `end`.
+    left: bool,
 }
 
 /// Progress of all frames of a slot that this process published.
@@ -56,9 +60,10 @@ pub(crate) struct Progress {
     lanes: Vec<LaneProgress>,
     has_files: bool,
     marked: usize,
-    /// Bytes of frames not acked; recovered frames count by their average.
-    unacked_bytes: u64,
-    recovered_left: u64,
+    /// Bytes of own frames not acked.
+    own_bytes: u64,
+    /// Frames and bytes that were recovered and are not acked.
+    recovered: (u64, u64),
 }
 
 /// Index into the per-stage arrays.
@@ -81,25 +86,48 @@ impl Progress {
             lanes: Vec::new(),
             has_files,
             marked: 0,
-            unacked_bytes,
-            recovered_left: recovered,
+            own_bytes: 0,
+            recovered: (recovered, unacked_bytes),
         }
     }
 
-    /// Registers a lane under an index.
-    pub(crate) fn join(&mut self, index: usize, lane: Arc<Lane>) {
-        if index >= self.lanes.len() {
-            self.lanes.resize_with(index + 1, LaneProgress::default);
-        }
-        self.lanes[index] = LaneProgress {
+    /// Registers a lane; the number names it until [`leave`](Self::leave) and beyond, until its
+    /// last frame has passed every stage.
+    pub(crate) fn join(&mut self, lane: Arc<Lane>) -> usize {
+        let joined = LaneProgress {
             lane: Some(lane),
             ..LaneProgress::default()
         };
+        if let Some(free) = self.lanes.iter().position(|lane| lane.lane.is_none()) {
+            self.lanes[free] = joined;
+            return free;
+        }
+        self.lanes.push(joined);
+        self.lanes.len() - 1
     }
 
-    /// Whether all entries of the lane below `seq_end` are acked.
-    pub(crate) fn is_acked(&self, index: usize, seq_end: u64) -> bool {
-        self.lanes[index].reached[2] >= seq_end
+    /// Nothing more will come from the lane.
+    pub(crate) fn leave(&mut self, index: usize) {
+        self.lanes[index].left = true;
+    }
+
+    /// Frees lanes that have left and whose frames have passed every stage; calls `freed` for
+    /// each. `true` if some wait for an fdatasync only.
+    pub(crate) fn sweep(&mut self, mut freed: impl FnMut(&Arc<Lane>)) -> bool {
+        let [written, stable, acked] = self.reported;
+        let mut waits = false;
+        for lane in self.lanes.iter_mut().filter(|lane| lane.left) {
+            let on_disk = !self.has_files || stable >= lane.end;
+            if acked >= lane.end && on_disk {
+                if let Some(shared) = lane.lane.take() {
+                    freed(&shared);
+                }
+                *lane = LaneProgress::default();
+            } else {
+                waits |= acked >= lane.end && written >= lane.end;
+            }
+        }
+        waits
     }
 
     /// Notes the frame just appended.
@@ -116,8 +144,9 @@ impl Progress {
             self.fold();
         }
         let bytes = u32::try_from(bytes).expect("frames are at most 16 MiB");
-        let lane = u32::try_from(lane).expect("at most 1,024 lanes");
-        self.unacked_bytes += u64::from(bytes);
+        self.lanes[lane].end = self.base.plus(self.frames.len() as u64 + 1);
+        let lane = u32::try_from(lane).expect("lanes are bounded by the producers");
+        self.own_bytes += u64::from(bytes);
         self.frames.push_back(Meta {
             accepted_ns,
             seq,
@@ -135,7 +164,10 @@ impl Progress {
         let fsn = self.base;
         self.base = fsn.plus(1);
         let marks = &mut self.lanes[meta.lane as usize].marks;
-        let (rows, bytes) = (u64::from(meta.rows), u64::from(meta.bytes));
+        // What is acked already was counted.
+        let open = self.reported[2] <= fsn;
+        let rows = if open { u64::from(meta.rows) } else { 0 };
+        let bytes = if open { u64::from(meta.bytes) } else { 0 };
         match marks.back_mut() {
             Some(mark) if fsn.since(mark.start) < MARK_FRAMES => {
                 mark.end = fsn.plus(1);
@@ -186,7 +218,7 @@ impl Progress {
         }
         if which == 2 {
             counters.rows_acked.add(rows);
-            self.unacked_bytes = self.unacked_bytes.saturating_sub(bytes);
+            self.own_bytes = self.own_bytes.saturating_sub(bytes);
         }
         self.forget_finished();
         self.publish(stage);
@@ -194,16 +226,18 @@ impl Progress {
 
     /// Counts recovered frames that were acked; they have no entry in any lane.
     pub(crate) fn recovered_acked(&mut self, frames: u64) {
-        let frames = frames.min(self.recovered_left);
-        if frames > 0 {
-            self.unacked_bytes -= self.unacked_bytes / self.recovered_left * frames;
-            self.recovered_left -= frames;
+        let (left, bytes) = self.recovered;
+        let frames = frames.min(left);
+        if frames == left {
+            self.recovered = (0, 0);
+        } else {
+            self.recovered = (left - frames, bytes - bytes / left * frames);
         }
     }
 
-    /// Bytes of frames not acked.
+    /// Bytes of frames not acked; recovered ones count by their average.
     pub(crate) fn unacked_bytes(&self) -> u64 {
-        self.unacked_bytes
+        self.own_bytes + self.recovered.1
     }
 
     fn advance_marks(&mut self, which: usize, to: Fsn, counters: &Counters) {
@@ -216,7 +250,7 @@ impl Progress {
                     lane.touched = true;
                     if which == 2 {
                         counters.rows_acked.add(mark.rows);
-                        self.unacked_bytes = self.unacked_bytes.saturating_sub(mark.bytes);
+                        self.own_bytes = self.own_bytes.saturating_sub(mark.bytes);
                     }
                 }
             }

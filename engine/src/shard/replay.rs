@@ -237,10 +237,14 @@ impl Buffer {
             self.state = State::Ready;
             return Ok(());
         }
-        if self.first + need > end || need == 0 {
+        if limit >= end {
             return Err(format!(
                 "the frame at offset {at} ends behind the data of its segment"
             ));
+        }
+        if need == 0 {
+            // A short read that ends before the frame's length: again, in a later turn.
+            return Ok(());
         }
         // One frame larger than the buffer: read again, all of it.
         let want = usize::try_from(self.first - self.start + need).expect("frames fit segments");

@@ -136,13 +136,14 @@ pub(crate) fn perform(fs: &dyn Fs, request: Request) -> Reply {
             let found: io::Result<Vec<_>> = (host.as_str(), port)
                 .to_socket_addrs()
                 .map(Iterator::collect);
-            Reply::Resolved(match found {
-                Ok(addresses) if addresses.is_empty() => Err(io::Error::new(
-                    io::ErrorKind::NotFound,
-                    "the name has no address",
-                )),
+            let answer = match found {
+                Ok(addresses) if addresses.is_empty() => {
+                    let reason = "the name has no address";
+                    Err(io::Error::new(io::ErrorKind::NotFound, reason))
+                }
                 other => other,
-            })
+            };
+            Reply::Resolved { host, port, answer }
         }
     }
 }

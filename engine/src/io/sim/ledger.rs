@@ -25,6 +25,8 @@ pub(crate) struct Account {
 pub(crate) struct Ledger {
     seed: u64,
     life: u32,
+    /// The present process is gone: its receipts were counted.
+    is_over: bool,
     accounts: Vec<Account>,
     /// Batches that arrived, repeats included.
     pub(crate) arrivals: u64,
@@ -45,6 +47,7 @@ impl Ledger {
         Self {
             seed,
             life: 0,
+            is_over: false,
             accounts: Vec::new(),
             arrivals: 0,
             repeats: 0,
@@ -147,16 +150,35 @@ impl Ledger {
         );
     }
 
-    /// The process died.
+    /// The process died, or another that was opening its slot.
     pub(crate) fn killed(&mut self) {
+        let life = self.life;
+        let over = std::mem::replace(&mut self.is_over, true);
         for account in self
             .accounts
             .iter_mut()
-            .filter(|account| account.life == self.life)
+            .filter(|account| !over && account.life == life)
         {
-            account.survives_kill = account.survives_kill.max(account.written);
-            account.survives_power_cut = account.survives_power_cut.max(account.stable);
+            account.survives_kill = account.written;
+            account.survives_power_cut = account.stable;
         }
+    }
+
+    /// The process closed; `complete`: everything accepted must be written.
+    pub(crate) fn closed(&mut self, complete: bool) {
+        let life = self.life;
+        for account in self
+            .accounts
+            .iter()
+            .filter(|account| complete && account.life == life)
+        {
+            let (published, written) = (account.published, account.written);
+            assert_eq!(
+                written, published,
+                "closed with accepted batches left behind"
+            );
+        }
+        self.killed();
     }
 
     /// The power went, perhaps while a killed process's slot was being opened.
@@ -170,6 +192,7 @@ impl Ledger {
     /// The slot is open again: opening syncs whatever it found.
     pub(crate) fn opened(&mut self) {
         self.life += 1;
+        self.is_over = false;
         for account in &mut self.accounts {
             account.survives_power_cut = account.survives_kill;
         }

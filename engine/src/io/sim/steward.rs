@@ -1,7 +1,6 @@
 //! The steward of the simulated world: one request after the other, each answered after a delay.
 
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddr};
 
 use super::clock::SimClock;
 use super::disk::SimFs;
@@ -50,13 +49,7 @@ impl SimSteward {
     pub(super) fn reply(&mut self) -> Option<Reply> {
         let now = self.clock.now();
         let (_, request) = self.waiting.pop_front_if(|(due, _)| *due <= now)?;
-        Some(match request {
-            // The simulated network asks for no address.
-            Request::Resolve { port, .. } => {
-                Reply::Resolved(Ok(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))]))
-            }
-            request => perform(&self.fs, request),
-        })
+        Some(perform(&self.fs, request))
     }
 
     /// When the next answer comes.

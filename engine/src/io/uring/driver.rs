@@ -21,8 +21,11 @@ use crate::steward::StewardHandle;
 const ENTRIES: u32 = 64;
 /// Completions that belong to the socket's poll carry this bit and the connection's number.
 const POLL_BIT: u64 = 1 << 63;
+/// Set beside [`POLL_BIT`] for the one-shot poll that waits for room to send.
+const ROOM_BIT: u64 = 1 << 62;
 /// Completions nobody waits for.
 const IGNORED: u64 = u64::MAX;
+const POLLOUT: u32 = libc::POLLOUT as u32;
 const EMPTY: libc::iovec = libc::iovec {
     iov_base: std::ptr::null_mut(),
     iov_len: 0,
@@ -52,6 +55,8 @@ pub(crate) struct UringIo {
     socket: Option<Socket>,
     connection: u64,
     readable: bool,
+    /// A poll for room to send is armed.
+    room_awaited: bool,
     last_recv: u64,
     steward: StewardHandle,
     gate: Arc<Gate>,
@@ -89,6 +94,7 @@ impl UringIo {
             socket: None,
             connection: 0,
             readable: false,
+            room_awaited: false,
             last_recv: 0,
             steward,
             gate,
@@ -97,16 +103,18 @@ impl UringIo {
         })
     }
 
-    /// Keeps the ring's kernel workers off the shard's core, where there is another.
-    pub(crate) fn workers_off(&self, core: usize, cores: usize) {
-        if cores < 2 {
+    /// Keeps the ring's kernel workers off the shard's core, where another is allowed. Called on
+    /// the shard's thread: the workers are the calling thread's.
+    pub(crate) fn workers_off(&self, core: usize, allowed: &[usize]) {
+        let others = || allowed.iter().filter(|other| **other != core);
+        if others().next().is_none() {
             return;
         }
         // SAFETY: an all-zero cpu_set_t is the empty set.
         let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        for other in (0..cores.min(libc::CPU_SETSIZE as usize)).filter(|other| *other != core) {
+        for other in others().filter(|other| **other < libc::CPU_SETSIZE as usize) {
             // SAFETY: `other` is below CPU_SETSIZE and `set` is valid.
-            unsafe { libc::CPU_SET(other, &mut set) };
+            unsafe { libc::CPU_SET(*other, &mut set) };
         }
         // A preference only: old kernels refuse it.
         let _ = self.ring.submitter().register_iowq_aff(&set);
@@ -152,6 +160,9 @@ impl UringIo {
             return;
         }
         if data & POLL_BIT != 0 {
+            if data == POLL_BIT | ROOM_BIT | self.connection {
+                self.room_awaited = false;
+            }
             if data == POLL_BIT | self.connection {
                 self.readable = true;
                 if !cqueue::more(entry.flags()) && self.socket.is_some() {
@@ -187,6 +198,19 @@ impl UringIo {
         self.push(&entry);
     }
 
+    /// Arms a poll that completes when the socket takes bytes (or has connected): it wakes a
+    /// parked shard.
+    fn await_room(&mut self) {
+        let Some(socket) = &self.socket else { return };
+        if self.room_awaited {
+            return;
+        }
+        let entry = opcode::PollAdd::new(types::Fd(socket.as_raw_fd()), POLLOUT)
+            .build()
+            .user_data(POLL_BIT | ROOM_BIT | self.connection);
+        self.room_awaited = self.push(&entry);
+    }
+
     /// Waits for everything in flight; the memory it uses is free afterwards.
     pub(crate) fn drain(&mut self) {
         self.hang_up();
@@ -217,6 +241,12 @@ impl std::fmt::Debug for UringIo {
 
 impl Storage for UringIo {
     fn submit(&mut self, token: Token, op: DiskOp) -> Result<(), DiskOp> {
+        if self.ring.submission().is_full() {
+            self.kick();
+            if self.ring.submission().is_full() {
+                return Err(op);
+            }
+        }
         let Some(index) = self.free.pop() else {
             return Err(op);
         };
@@ -270,18 +300,15 @@ impl Storage for UringIo {
             _file: file,
             _parts: parts,
         });
-        if !self.push(&entry) {
-            // More slots than queue entries would be a bug; make room and go on.
-            let _ = self.ring.submit();
-            assert!(self.push(&entry), "the submission queue holds every slot");
-        }
+        assert!(self.push(&entry), "the submission queue has room");
         Ok(())
     }
 
     fn kick(&mut self) {
         if self.queued {
-            // EBUSY and EINTR leave the entries queued: submitted with the next kick.
-            self.queued = self.ring.submit().is_err();
+            // An error (EBUSY, EINTR) leaves entries queued: submitted with the next kick.
+            let _ = self.ring.submit();
+            self.queued = !self.ring.submission().is_empty();
         }
     }
 
@@ -308,6 +335,7 @@ impl Transport for UringIo {
         self.hang_up();
         self.connection += 1;
         self.socket = Some(Socket::dial(address)?);
+        self.await_room();
         Ok(())
     }
 
@@ -322,7 +350,15 @@ impl Transport for UringIo {
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        socket.send(bytes)
+        let sent = socket.send(bytes);
+        let full = match &sent {
+            Ok(sent) => *sent < bytes.len(),
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        };
+        if full {
+            self.await_room();
+        }
+        sent
     }
 
     fn recv(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
@@ -353,6 +389,7 @@ impl Transport for UringIo {
             self.kick();
         }
         self.readable = false;
+        self.room_awaited = false;
     }
 }
 

@@ -48,27 +48,26 @@ impl Hosted {
 /// Starts the shard's thread.
 pub(crate) fn spawn(config: &Config, shard: Shard, io: UringIo) -> Result<Hosted, Error> {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
-    let core = match config.core {
-        Some(core) => Some(core),
-        None => cores.last().map(|core| core.id).filter(|_| config.pin),
-    };
-    let placement = match core {
-        Some(core) if config.pin => Placement::Fixed(core),
-        _ => Placement::Unbound,
-    };
-    if let Some(core) = core.filter(|_| config.pin) {
-        let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        io.workers_off(core, count);
-    }
     let allowed: Vec<usize> = cores.iter().map(|core| core.id).collect();
+    let core = config
+        .core
+        .or(allowed.last().copied())
+        .filter(|_| config.pin);
+    let placement = core.map_or(Placement::Unbound, Placement::Fixed);
+    let refused = format!("starting the shard on core {core:?} (allowed: {allowed:?})");
     LocalExecutorBuilder::new(placement)
         .name("forebay-s0")
         .preempt_timer(Duration::from_millis(1))
         .io_memory(64 << 10)
-        .spawn(move || host(shard, io))
+        .spawn(move || {
+            if let Some(core) = core {
+                io.workers_off(core, &allowed);
+            }
+            host(shard, io)
+        })
         .map(Hosted)
         .map_err(|error| Error::Unsupported {
-            what: format!("starting the shard on core {core:?} (allowed: {allowed:?})"),
+            what: refused,
             reason: error.to_string(),
             remedy: "Choose an allowed core with cores=N, or pin=off; raise ulimit -l if memory \
                      cannot be locked",
@@ -104,22 +103,21 @@ async fn host(mut shard: Shard, mut io: UringIo) -> Remains {
     loop {
         match shard.turn(&mut io) {
             Next::Exit => break,
-            Next::Again => {
-                let now = io.now();
-                if now >= polled + REACTOR_EVERY {
-                    glommio::timer::sleep(Duration::ZERO).await;
-                    polled = io.now();
-                }
-            }
+            Next::Again => {}
             Next::Park(until) => {
                 gate.park();
-                if io.arm(gate.bell()).is_ok() && !shard.has_input() && !io.has_input() {
+                let armed = io.arm(gate.bell()).is_ok();
+                if armed && !shard.has_input() && !io.has_input() {
                     sleep(&wake, until).await;
+                    polled = io.now();
                 }
                 io.disarm();
                 gate.unpark();
-                polled = io.now();
             }
+        }
+        if io.now() >= polled + REACTOR_EVERY {
+            glommio::timer::sleep(Duration::ZERO).await;
+            polled = io.now();
         }
     }
     shard.stop(&mut io);

@@ -118,6 +118,10 @@ impl Journal {
 
     /// The segment at `position`, moving on to the next one where it ends.
     pub(crate) fn read_at(&self, position: &mut Position) -> Option<&Segment> {
+        if position.key < self.first_key {
+            // The reader stood at the end of a segment that was trimmed meanwhile.
+            *position = self.start_of(position.fsn);
+        }
         loop {
             let segment = self.segment(position.key)?;
             if position.offset < segment.end {

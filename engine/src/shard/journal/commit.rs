@@ -12,6 +12,8 @@ use crate::fsn::Fsn;
 use crate::io::{BLOCK, DiskOp, Io, Token};
 
 const BLOCK_BYTES: u64 = BLOCK as u64;
+/// Pause before a write that found the disk full is tried again, in nanoseconds.
+const FULL_PAUSE: u64 = 200_000_000;
 
 /// Where the commit in flight stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +37,19 @@ pub(super) struct Commit {
     /// First FSN behind the commit.
     fsn: Fsn,
     dictionary_bytes: usize,
+    /// Dictionary bytes of this commit that are on disk.
+    dictionary_done: usize,
+    /// No submission before this time: the disk was full.
+    retry_at: u64,
     sync: bool,
 }
 
 impl Commit {
+    pub(super) fn is_on(&self, key: u64) -> bool {
+        self.key == key
+    }
+
+    /// Whether its present step is with the kernel.
     pub(super) fn is_submitted(&self) -> bool {
         self.submitted
     }
@@ -49,7 +60,7 @@ impl Journal {
         if self.commit.is_none() {
             self.begin_commit(now);
         }
-        self.submit_commit(io);
+        self.submit_commit(io, now);
     }
 
     fn begin_commit(&mut self, now: u64) {
@@ -57,7 +68,7 @@ impl Journal {
             && now.saturating_sub(self.last_sync) >= self.options.sync_interval;
         let sync = self.sync_wanted || self.options.sync_always || periodic;
         let Some((key, segment)) = self.next_to_write() else {
-            if sync && self.stable < self.written {
+            if sync && self.stable < self.written && self.rotation.is_none() {
                 self.begin_sync_only();
             }
             return;
@@ -82,6 +93,8 @@ impl Journal {
             to,
             fsn,
             dictionary_bytes,
+            dictionary_done: 0,
+            retry_at: 0,
             sync,
         });
     }
@@ -117,6 +130,8 @@ impl Journal {
             to: segment.written,
             fsn: self.written,
             dictionary_bytes: 0,
+            dictionary_done: 0,
+            retry_at: 0,
             sync: true,
         });
     }
@@ -156,9 +171,9 @@ impl Journal {
         tail[partial.len()..].fill(0);
     }
 
-    fn submit_commit(&mut self, io: &mut impl Io) {
+    fn submit_commit(&mut self, io: &mut impl Io, now: u64) {
         let Some(commit) = &self.commit else { return };
-        if commit.submitted {
+        if commit.submitted || now < commit.retry_at {
             return;
         }
         let files = self.files.as_ref().expect("commits need files");
@@ -168,14 +183,17 @@ impl Journal {
                 DiskOp::Write {
                     file: files.dictionary.clone(),
                     offset: files.dictionary_bytes,
-                    bytes: self.scratch.dictionary.pin(0..commit.dictionary_bytes),
+                    bytes: self
+                        .scratch
+                        .dictionary
+                        .pin(commit.dictionary_done..commit.dictionary_bytes),
                     tail: None,
                 },
             ),
             Step::Segment => (token::SEGMENT, self.segment_write(commit)),
             Step::SyncDictionary if files.dictionary_synced == files.dictionary_bytes => {
                 self.commit.as_mut().expect("looked at above").step = Step::SyncSegment;
-                return self.submit_commit(io);
+                return self.submit_commit(io, now);
             }
             Step::SyncDictionary => (
                 token::SYNC_DICTIONARY,
@@ -236,16 +254,27 @@ impl Journal {
     ) -> Result<(), String> {
         let mut commit = self.commit.take().expect("a completion has its commit");
         commit.submitted = false;
+        if token == token::DICTIONARY && is_full(&result) {
+            // No room is back-pressure: the frames wait, and so do the producers.
+            self.gate.counters.disk_errors.add(1);
+            self.gate
+                .failed("writing .symbol-dict (tried again): no space left", false);
+            commit.retry_at = now + FULL_PAUSE;
+            self.commit = Some(commit);
+            return Ok(());
+        }
         let got = result.map_err(|error| format!("{}: {error}", name_of(token)))?;
         match token {
             token::DICTIONARY => {
-                if got as usize != commit.dictionary_bytes {
-                    let wanted = commit.dictionary_bytes;
-                    return Err(format!("dictionary write: {got} of {wanted} bytes"));
+                if got == 0 {
+                    return Err("dictionary write: no byte was taken".to_owned());
                 }
                 let files = self.files.as_mut().expect("commits need files");
                 files.dictionary_bytes += u64::from(got);
-                commit.step = Step::Segment;
+                commit.dictionary_done += got as usize;
+                if commit.dictionary_done >= commit.dictionary_bytes {
+                    commit.step = Step::Segment;
+                }
             }
             token::SEGMENT => return self.segment_written(commit, got),
             token::SYNC_DICTIONARY => {
@@ -305,6 +334,12 @@ impl Journal {
         self.gate.counters.frames_stable.add(fsn.since(self.stable));
         self.stable = self.stable.max(fsn);
     }
+}
+
+/// Whether an operation failed for want of space.
+fn is_full(result: &io::Result<u32>) -> bool {
+    let code = result.as_ref().err().and_then(io::Error::raw_os_error);
+    matches!(code, Some(libc::ENOSPC | libc::EDQUOT))
 }
 
 fn name_of(token: Token) -> &'static str {

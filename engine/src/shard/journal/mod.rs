@@ -139,6 +139,7 @@ pub(crate) struct Journal {
     stable: Fsn,
     acked: Fsn,
     sync_wanted: bool,
+    closing: bool,
     last_sync: u64,
     poisoned: Option<String>,
 }
@@ -184,6 +185,7 @@ impl Journal {
             stable: Fsn(0),
             acked: Fsn(0),
             sync_wanted: false,
+            closing: false,
             last_sync: 0,
             poisoned: None,
         };
@@ -303,6 +305,11 @@ impl Journal {
         self.sync_wanted = wanted && self.files.is_some();
     }
 
+    /// Whether the engine closes: the cap and the pause between watermark records are lifted.
+    pub(crate) fn close(&mut self, closing: bool) {
+        self.closing = closing;
+    }
+
     /// Starts whatever can start now.
     pub(crate) fn pump(&mut self, io: &mut impl Io, now: u64) {
         if self.files.is_none() || self.poisoned.is_some() {
@@ -356,7 +363,7 @@ impl Journal {
                     self.gate.counters.disk_errors.add(1);
                 }
             }
-            Reply::Resolved(_) => {}
+            Reply::Resolved { .. } => {}
         }
     }
 
@@ -396,8 +403,13 @@ impl Journal {
     }
 
     /// Whether `bytes` more of segments fit the cap, which covers segments, spares and dictionary.
-    /// Two segments always fit, or a slot at the smallest cap could never rotate.
+    /// Two segments always fit, or a slot at the smallest cap could never rotate; `close` goes
+    /// beyond the cap for what was accepted.
     fn has_room_for(&self, bytes: u64) -> bool {
+        let single = self.chain.len() == 1 && self.spares.len() + self.spares_asked == 0;
+        if self.closing || single {
+            return true;
+        }
         let dictionary = self
             .files
             .as_ref()

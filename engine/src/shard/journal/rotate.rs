@@ -114,7 +114,7 @@ impl Journal {
 
     fn rotate_memory(&mut self) -> Result<(), Stall> {
         let size = self.options.segment_bytes;
-        if self.allocated + size > self.options.total_bytes {
+        if !self.closing && self.allocated + size > self.options.total_bytes {
             return Err(Stall::Full);
         }
         let Ok(region) = self.memory.take(size) else {
@@ -148,7 +148,12 @@ impl Journal {
         rotation
             .sync_new
             .start(header_done, io, token::SYNC_NEW, sync);
-        let old_written = old.written == old.end;
+        // Never beside another fdatasync of the same file: the kernel tells a failure to one.
+        let syncing = self
+            .commit
+            .as_ref()
+            .is_some_and(|c| c.is_on(rotation.key - 1));
+        let old_written = old.written == old.end && !syncing;
         let sync = || DiskOp::Sync { file: file(old) };
         rotation
             .sync_old

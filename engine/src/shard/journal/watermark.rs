@@ -38,7 +38,8 @@ impl Watermark {
 impl Journal {
     pub(super) fn pump_watermark(&mut self, io: &mut impl Io, now: u64) {
         let mark = self.mark();
-        let due = mark > self.watermark.recorded && now >= self.watermark.last_write + PAUSE;
+        let rested = self.closing || now >= self.watermark.last_write + PAUSE;
+        let due = mark > self.watermark.recorded && rested;
         let files = self.files.as_ref().expect("watermarks need files");
         if self.watermark.writing.is_none() && due && self.trim.is_none() {
             let record = files.watermark.next(signed(mark) - 1, 0);

@@ -67,6 +67,7 @@ impl Link {
         }
         self.ever_connected = true;
         self.progressed = false;
+        self.silent_since = None;
         self.reader = Reader::new(RESPONSE_BYTES_MAX);
         self.out.restart(journal);
         self.replay.reset();

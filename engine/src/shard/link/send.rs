@@ -20,6 +20,12 @@ use crate::slot::frame::FRAME_HEADER_BYTES;
 
 /// Bytes gathered for one write to the socket.
 const OUTBOX_BYTES: usize = 256 << 10;
+/// Most bytes handed to the socket in one turn: acknowledgements and the intake wait no longer.
+const TURN_BYTES_MAX: usize = 1 << 20;
+/// Most frames passed over in one turn because they were acked before.
+const SKIPS_MAX: u32 = 4096;
+/// Most bytes that may wait for the socket when a pong is added to them.
+const PONG_BACKLOG_MAX: usize = 1 << 20;
 /// Most bytes of a WebSocket frame header from a client.
 const HEADER_BYTES_MAX: usize = 14;
 /// Budget of a catch-up message when the server names no cap.
@@ -212,6 +218,7 @@ impl Link {
     /// Fills the outbox and hands it to the socket. `true` if anything moved.
     pub(super) fn send(&mut self, io: &mut impl Io, journal: &Journal, now: u64) -> bool {
         let mut moved = false;
+        let mut budget = TURN_BYTES_MAX;
         loop {
             if !self.out.pending() {
                 (self.out.sent, self.out.used) = (0, 0);
@@ -226,6 +233,7 @@ impl Link {
                     return moved;
                 }
             }
+            budget = budget.saturating_sub(self.out.used - self.out.sent);
             match self.out.flush(io) {
                 Ok(true) => moved = true,
                 Ok(false) => return moved,
@@ -234,14 +242,19 @@ impl Link {
                     return true;
                 }
             }
-            if self.out.pending() || self.out.window.sent() >= journal.published() {
+            let more = self.out.window.sent() < journal.published();
+            if self.out.pending() || !more || budget == 0 {
                 return moved;
             }
         }
     }
 
     fn fill_outbox(&mut self, io: &mut impl Io, journal: &Journal) -> Result<(), Unsent> {
-        while self.out.used < OUTBOX_BYTES / 2 {
+        let mut skips = SKIPS_MAX;
+        while self.out.used < OUTBOX_BYTES / 2 && skips > 0 {
+            if self.out.position.fsn < self.out.window.sent() {
+                skips -= 1;
+            }
             if journal.read_at(&mut self.out.position).is_none() {
                 break;
             }
@@ -265,6 +278,9 @@ impl Link {
 
     /// Queues a control frame behind what waits.
     pub(super) fn say(&mut self, io: &mut impl Io, opcode: Opcode, payload: &[u8]) {
+        if opcode == Opcode::Pong && self.out.used - self.out.sent > PONG_BACKLOG_MAX {
+            return; // the server asks without reading: it gets no more answers
+        }
         let mut frame = Vec::with_capacity(HEADER_BYTES_MAX + payload.len());
         append_client_frame(&mut frame, opcode, payload, key(io.random()));
         self.out.room(frame.len()).copy_from_slice(&frame);

@@ -1,0 +1,109 @@
+//! The shard's turn in the instant world: what a caller's thread sees between two turns.
+
+use forebay::internals::InstantLoop;
+use forebay::{Error, Producer, Stage, TimestampNanos};
+
+mod loadgen;
+
+const MEMORY: &str = "ws::addr=127.0.0.1:1;sf_max_segment_bytes=64k;sf_max_total_bytes=256k;";
+
+fn row(producer: &mut Producer, n: i64) {
+    producer.table("t").unwrap().symbol("s", "A").unwrap();
+    producer.column_i64("n", n).unwrap();
+    producer.at(TimestampNanos(n)).unwrap();
+}
+
+#[test]
+fn memory_mode_goes_on_when_the_segment_under_the_sender_is_trimmed() {
+    let mut shard = InstantLoop::open(MEMORY).expect("memory mode");
+    let mut producer = shard.producer();
+    for n in 0..20_000 {
+        row(&mut producer, n);
+        producer
+            .try_publish()
+            .expect("room: everything is acked at once");
+        shard.turn();
+    }
+    shard.turn();
+    let stats = shard.stats();
+    assert_eq!((stats.frames_acked, stats.unacked_frames), (20_000, 0));
+    assert!(stats.segments_trimmed > 10, "{stats:?}");
+}
+
+#[test]
+fn a_new_producer_is_not_credited_with_the_frames_of_one_that_left() {
+    let dir = loadgen::scratch();
+    let connect = format!(
+        "ws::addr=127.0.0.1:1;sf_dir={};",
+        dir.path().join("sf").display()
+    );
+    let mut shard = InstantLoop::open(&connect).expect("a free slot");
+    let mut first = shard.producer();
+    for n in 0..100 {
+        row(&mut first, n);
+        first.try_publish().expect("room");
+        shard.turn();
+    }
+    let last = first
+        .try_publish()
+        .expect("an empty publish stands for all before it");
+    drop(first);
+    while !last.reached(Stage::Acked).expect("possible") {
+        shard.turn();
+    }
+    // Long enough for the shard to sweep rings of producers that are gone.
+    for _ in 0..300_000 {
+        shard.turn();
+    }
+    assert!(
+        last.reached(Stage::Stable).expect("has a journal"),
+        "its lane is freed by a sync"
+    );
+    let mut second = shard.producer();
+    row(&mut second, 100);
+    let receipt = second.try_publish().expect("room");
+    for stage in [Stage::Written, Stage::Stable, Stage::Acked] {
+        assert!(
+            !receipt.reached(stage).expect("has a journal"),
+            "{stage:?} before any turn"
+        );
+    }
+    for _ in 0..10 {
+        shard.turn();
+    }
+    assert!(receipt.reached(Stage::Acked).expect("possible"));
+}
+
+#[test]
+fn a_symbol_before_a_table_is_misuse_and_leaves_nothing() {
+    let shard = InstantLoop::open(MEMORY).expect("memory mode");
+    let mut producer = shard.producer();
+    let long = "x".repeat((1 << 20) + 1);
+    for value in ["A", &long] {
+        let refused = producer.symbol("s", value).map(drop);
+        assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_refused_row_takes_the_columns_it_brought_with_it() {
+    let mut shard = InstantLoop::open(MEMORY).expect("memory mode");
+    shard.record_messages(true);
+    let mut producer = shard.producer();
+    row(&mut producer, 1);
+    producer
+        .table("t")
+        .unwrap()
+        .column_f64("brought", 1.0)
+        .unwrap();
+    let refused = producer.at(TimestampNanos(-1));
+    assert!(matches!(refused, Err(Error::Row { .. })), "{refused:?}");
+    row(&mut producer, 2);
+    producer.try_publish().expect("room");
+    while shard.stats().frames_acked == 0 {
+        shard.turn();
+    }
+    let messages = shard.take_messages();
+    let text = String::from_utf8_lossy(messages.last().expect("one message"));
+    assert!(!text.contains("brought"), "{text}");
+}
