@@ -1,6 +1,11 @@
 //! The engine against the embedded server, in one process: outages, dropped connections, full
 //! journals, receipts, restarts.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests: a panic here is a failed test"
+)]
+
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::Path;

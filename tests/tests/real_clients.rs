@@ -1,6 +1,11 @@
 //! Claim: published QuestDB clients can use the sink as their server. What they send is decoded
 //! strictly, stored as it was sent, and acknowledged.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests: a panic here is a failed test"
+)]
+
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -164,16 +169,16 @@ fn rows_of_the_official_python_client_are_stored_as_sent_and_acked() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let trades: Vec<Value> = (0..300_i64)
+    let trades: Vec<Value> = (0..300_i32)
         .map(|n| {
             json!({
                 "sym": format!("S{}", n % 5),
                 "side": if n % 2 == 1 { "B" } else { "S" },
-                "price": n as f64 + 0.25,
+                "price": f64::from(n) + 0.25,
                 "size": n * 10,
                 "live": (n % 3 == 0).to_string(),
                 "note": format!("row {n} é"),
-                "timestamp": TS0 + n,
+                "timestamp": TS0 + i64::from(n),
             })
         })
         .collect();

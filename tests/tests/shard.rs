@@ -1,5 +1,10 @@
 //! The shard's turn in the instant world: what a caller's thread sees between two turns.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests: a panic here is a failed test"
+)]
+
 use forebay::internals::InstantLoop;
 use forebay::{Error, Producer, Stage, TimestampNanos};
 

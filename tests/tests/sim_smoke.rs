@@ -33,13 +33,12 @@ fn sweep(test: &str, seeds: u64, run: fn(u64) -> Summary) -> Option<Summary> {
     let start = Instant::now();
     let mut total = Summary::default();
     for seed in seeds {
-        match catch_unwind(AssertUnwindSafe(|| run(seed))) {
-            Ok(summary) => total += summary,
-            Err(_) => panic!(
+        total += catch_unwind(AssertUnwindSafe(|| run(seed))).unwrap_or_else(|_| {
+            panic!(
                 "seed {seed} failed; repeat it with\n  FOREBAY_SEED={seed} cargo test \
                  -p forebay-tests --test sim_smoke {test}"
-            ),
-        }
+            )
+        });
     }
     println!("{test}: {total}, in {:.1} s", start.elapsed().as_secs_f64());
     one.is_none().then_some(total)

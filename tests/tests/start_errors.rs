@@ -181,7 +181,7 @@ fn stages_that_can_never_be_reached_are_misuse_at_once() {
         forebay::Stage::Stable,
         forebay::Stage::Durable,
     ] {
-        let outcome = receipt.wait(stage, Duration::from_secs(60));
+        let outcome = receipt.wait(stage, Duration::from_mins(1));
         assert!(
             matches!(outcome, Err(Error::Misuse(_))),
             "{stage:?}: {outcome:?}"

@@ -6,15 +6,16 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | `disk`, `storage`, `steward` | files with what is durable and what is not; operations in flight |
-//! | `net`, `server` | bytes under way; the genuine server's conversation |
+//! | `disk`, `storage`, `steward` | files, what of them is durable; operations in flight |
+//! | `net`, `connection`, `server` | bytes under way; the genuine server's conversation |
 //! | `world` | all of it behind the seam, and the crashes |
 //! | `rows`, `ledger` | batches that follow from the seed; what was promised and what arrived |
-//! | `life`, `run` | one process; several of them after each other |
+//! | `life`, `run`, `scenario` | one process; several of them after each other; what they meet |
 //! | `watermark` | the scripted runs about acknowledgements ahead of the disk |
 #![cfg(feature = "uring")]
 
 mod clock;
+mod connection;
 mod disk;
 mod ledger;
 mod life;
@@ -22,6 +23,7 @@ mod net;
 mod random;
 mod rows;
 mod run;
+mod scenario;
 mod server;
 mod steward;
 mod storage;
@@ -32,7 +34,8 @@ mod world;
 pub use summary::Summary;
 pub use watermark::{acked_ahead_of_the_disk, watermark_file_ahead};
 
-use run::{Kind, Run};
+use run::Run;
+use scenario::Kind;
 
 /// Runs a seed whose processes are killed. Panics where a promise is broken.
 pub fn run_kills(seed: u64) -> Summary {

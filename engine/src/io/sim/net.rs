@@ -1,12 +1,12 @@
 //! The simulated network: one connection at a time, bytes in pieces that arrive late, dials that
 //! fail or hang, resets, and a server that goes away and comes back.
 
-use std::collections::VecDeque;
 use std::io;
 
 use forebay_wire::server::Ending;
 
 use super::clock::SimClock;
+use super::connection::{Connection, Dial, Pipe};
 use super::random::Rng;
 use super::server::{Peer, ServerManners, SharedLedger};
 
@@ -28,51 +28,6 @@ pub(crate) struct NetManners {
     pub(crate) outages: Option<(u64, u64)>,
     /// The server behind it.
     pub(crate) server: ServerManners,
-}
-
-/// One direction of a connection.
-#[derive(Debug, Default)]
-struct Pipe {
-    pieces: VecDeque<(u64, Vec<u8>)>,
-    bytes: usize,
-    last_due: u64,
-}
-
-impl Pipe {
-    fn push(&mut self, bytes: &[u8], due: u64) {
-        self.last_due = self.last_due.max(due);
-        self.bytes += bytes.len();
-        self.pieces.push_back((self.last_due, bytes.to_vec()));
-    }
-
-    fn next_at(&self) -> u64 {
-        self.pieces.front().map_or(u64::MAX, |(due, _)| *due)
-    }
-
-    fn pop(&mut self) -> Option<Vec<u8>> {
-        let (_, piece) = self.pieces.pop_front()?;
-        self.bytes -= piece.len();
-        Some(piece)
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Dial {
-    Connects,
-    Refused,
-    Hangs,
-}
-
-#[derive(Debug)]
-struct Connection {
-    dial: Dial,
-    dialed_at: u64,
-    up: Pipe,
-    down: Pipe,
-    peer: Peer,
-    breaks_at: u64,
-    /// When the client sees the end, and whether it is a reset.
-    ended: Option<(u64, bool)>,
 }
 
 /// The network, and the server at its other end.
@@ -328,31 +283,6 @@ impl Net {
                 }
             }
             _ => Err(io::ErrorKind::WouldBlock.into()),
-        }
-    }
-}
-
-impl Connection {
-    /// The server's side is over: nothing more arrives there, and the client learns of it after
-    /// what was sent before.
-    fn end(&mut self, now: u64, reset: bool) {
-        self.breaks_at = u64::MAX;
-        if self.ended.is_none() {
-            self.up = Pipe::default();
-            self.ended = Some((self.down.last_due.max(now) + 1, reset));
-            // A server that is gone acknowledges nothing.
-            self.peer.fall_silent();
-        }
-    }
-
-    /// A prefix of what is on its way still arrives; its answers do not.
-    fn deliver_some(&mut self, rng: &mut Rng, now: u64) {
-        let count = rng.index(self.up.pieces.len() + 1);
-        for _ in 0..count {
-            let Some(piece) = self.up.pop() else { return };
-            if self.peer.arrive(&piece, now, &mut Vec::new()).is_some() {
-                return;
-            }
         }
     }
 }

@@ -9,11 +9,10 @@ use super::Summary;
 use super::disk::{Keep, SimFs};
 use super::ledger::Ledger;
 use super::life::{Life, Step};
-use super::net::NetManners;
 use super::random::{Rng, mix};
-use super::server::{ServerManners, SharedLedger};
-use super::storage::DiskManners;
-use super::world::{Crash, Manners, SimIo};
+use super::scenario::{Kind, config, healthy, manners};
+use super::server::SharedLedger;
+use super::world::{Crash, SimIo};
 use crate::config::Config;
 use crate::engine::{hand_back, open_slot};
 use crate::shard::{Handover, Remains};
@@ -23,17 +22,6 @@ pub(crate) const SLOT: &str = "/sf/sim";
 /// Longest end of a run with a healthy server, in virtual nanoseconds and in turns.
 const END_NANOS_MAX: u64 = 600_000_000_000;
 const END_TURNS_MAX: u32 = 400_000;
-
-/// What may go wrong in a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Processes are killed.
-    Kills,
-    /// The power is cut, or processes are killed.
-    PowerCuts,
-    /// Processes are killed, and the disk fails now and then.
-    Faults,
-}
 
 /// What the next opening must find, as frame numbers.
 #[derive(Debug, Default, Clone, Copy)]
@@ -325,84 +313,5 @@ impl Run {
         self.summary.dials = self.world.net.dials;
         self.summary.virtual_millis = self.world.clock.now() / 1_000_000;
         self.summary
-    }
-}
-
-fn config(rng: &mut Rng) -> Config {
-    // The second is no literal for the configuration, and needs no look-up from the resolver.
-    let host = ["127.0.0.1", "127.1"][rng.index(2)];
-    let total = rng.between(2, 10) * 64;
-    let spin = [0, 5, 50][rng.index(3)];
-    let durability = match rng.below(10) {
-        0..4 => "memory",
-        4..7 => "flush",
-        7 => "append",
-        _ => "periodic;sf_sync_interval_millis=20",
-    };
-    let text = format!(
-        "ws::addr={host}:9000;sf_dir=/sf;sender_id=sim;sf_max_segment_bytes=64k;\
-         sf_max_total_bytes={total}k;sf_durability={durability};initial_connect_retry=async;\
-         spin_micros={spin};intake_ring_bytes=131072;max_frame_rejections=1000000;"
-    );
-    Config::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
-}
-
-fn manners(kind: Kind, rng: &mut Rng) -> Manners {
-    let faults = kind == Kind::Faults;
-    Manners {
-        disk: DiskManners {
-            write_nanos: [30_000, 300_000, 3_000_000][rng.index(3)],
-            sync_nanos: [100_000, 1_000_000, 6_000_000][rng.index(3)],
-            slow_percent: [0, 3][rng.index(2)],
-            queue_full_percent: [0, 5][rng.index(2)],
-            short_percent: if faults { 5 } else { 0 },
-            broken_per_myriad: if faults { [0, 0, 20][rng.index(3)] } else { 0 },
-        },
-        full_percent: if faults { 30 } else { 0 },
-        net: NetManners {
-            delay_nanos: [30_000, 300_000, 5_000_000][rng.index(3)],
-            hang_percent: [0, 5][rng.index(2)],
-            break_percent: [0, 30, 70][rng.index(3)],
-            break_nanos: [5_000_000, 200_000_000][rng.index(2)],
-            outages: [
-                None,
-                Some((80_000_000, 40_000_000)),
-                Some((20_000_000, 400_000_000)),
-            ][rng.index(3)],
-            server: ServerManners {
-                ack_nanos: [50_000, 1_000_000, 20_000_000][rng.index(3)],
-                silent_percent: [0, 0, 30, 100][rng.index(4)],
-                refused_per_myriad: [0, 50][rng.index(2)],
-                ping_percent: 5,
-            },
-        },
-    }
-}
-
-/// A world without faults.
-pub(crate) fn healthy() -> Manners {
-    Manners {
-        disk: DiskManners {
-            write_nanos: 100_000,
-            sync_nanos: 300_000,
-            slow_percent: 0,
-            queue_full_percent: 0,
-            short_percent: 0,
-            broken_per_myriad: 0,
-        },
-        full_percent: 0,
-        net: NetManners {
-            delay_nanos: 100_000,
-            hang_percent: 0,
-            break_percent: 0,
-            break_nanos: 1,
-            outages: None,
-            server: ServerManners {
-                ack_nanos: 200_000,
-                silent_percent: 0,
-                refused_per_myriad: 0,
-                ping_percent: 1,
-            },
-        },
     }
 }
