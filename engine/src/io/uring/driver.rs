@@ -55,6 +55,8 @@ pub(crate) struct UringIo {
     socket: Option<Socket>,
     connection: u64,
     readable: bool,
+    /// The socket took less than it was given, or is connecting.
+    room_wanted: bool,
     /// A poll for room to send is armed.
     room_awaited: bool,
     last_recv: u64,
@@ -94,6 +96,7 @@ impl UringIo {
             socket: None,
             connection: 0,
             readable: false,
+            room_wanted: false,
             room_awaited: false,
             last_recv: 0,
             steward,
@@ -103,25 +106,13 @@ impl UringIo {
         })
     }
 
-    /// Keeps the ring's kernel workers off the shard's core, where another is allowed. Called on
-    /// the shard's thread: the workers are the calling thread's.
-    pub(crate) fn workers_off(&self, core: usize, allowed: &[usize]) {
-        let others = || allowed.iter().filter(|other| **other != core);
-        if others().next().is_none() {
-            return;
-        }
-        // SAFETY: an all-zero cpu_set_t is the empty set.
-        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        for other in others().filter(|other| **other < libc::CPU_SETSIZE as usize) {
-            // SAFETY: `other` is below CPU_SETSIZE and `set` is valid.
-            unsafe { libc::CPU_SET(*other, &mut set) };
-        }
-        // A preference only: old kernels refuse it.
-        let _ = self.ring.submitter().register_iowq_aff(&set);
-    }
-
-    /// Completions ring `bell` from now on (the shard is about to sleep).
+    /// Completions ring `bell` from now on (the shard is about to sleep); so does room to send,
+    /// which a shard that is awake finds out by trying.
     pub(crate) fn arm(&mut self, bell: &EventFd) -> io::Result<()> {
+        if self.room_wanted {
+            self.await_room();
+            self.kick();
+        }
         self.ring.submitter().register_eventfd(bell.as_raw_fd())
     }
 
@@ -335,7 +326,7 @@ impl Transport for UringIo {
         self.hang_up();
         self.connection += 1;
         self.socket = Some(Socket::dial(address)?);
-        self.await_room();
+        self.room_wanted = true;
         Ok(())
     }
 
@@ -351,13 +342,10 @@ impl Transport for UringIo {
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let sent = socket.send(bytes);
-        let full = match &sent {
+        self.room_wanted = match &sent {
             Ok(sent) => *sent < bytes.len(),
             Err(error) => error.kind() == io::ErrorKind::WouldBlock,
         };
-        if full {
-            self.await_room();
-        }
         sent
     }
 
@@ -389,6 +377,7 @@ impl Transport for UringIo {
             self.kick();
         }
         self.readable = false;
+        self.room_wanted = false;
         self.room_awaited = false;
     }
 }

@@ -20,12 +20,13 @@ use super::UringIo;
 use crate::config::Config;
 use crate::error::Error;
 use crate::io::Clock;
-use crate::io::sys::block_signals;
+use crate::io::sys::{block_signals, name_thread};
 use crate::router::gate::{Gate, Terminal};
 use crate::shard::{Next, Remains, Shard};
 
 const REACTOR_EVERY: u64 = 50_000;
 const HEARTBEAT: Duration = Duration::from_millis(10);
+const THREAD: &str = "forebay-s0";
 
 /// A running shard.
 pub(crate) struct Hosted(ExecutorJoinHandle<Remains>);
@@ -56,15 +57,10 @@ pub(crate) fn spawn(config: &Config, shard: Shard, io: UringIo) -> Result<Hosted
     let placement = core.map_or(Placement::Unbound, Placement::Fixed);
     let refused = format!("starting the shard on core {core:?} (allowed: {allowed:?})");
     LocalExecutorBuilder::new(placement)
-        .name("forebay-s0")
+        .name(THREAD)
         .preempt_timer(Duration::from_millis(1))
         .io_memory(64 << 10)
-        .spawn(move || {
-            if let Some(core) = core {
-                io.workers_off(core, &allowed);
-            }
-            host(shard, io)
-        })
+        .spawn(move || host(shard, io))
         .map(Hosted)
         .map_err(|error| Error::Unsupported {
             what: refused,
@@ -92,12 +88,16 @@ impl Wake {
 }
 
 async fn host(mut shard: Shard, mut io: UringIo) -> Remains {
+    name_thread(THREAD);
     block_signals();
     let gate = Arc::clone(io.gate());
     let wake = Rc::new(Wake::default());
     let heartbeat = glommio::spawn_local(heartbeat(Rc::clone(&wake)));
     let bell = glommio::spawn_local(listen(gate.bell().as_raw_fd(), Rc::clone(&wake)));
     let _guard = PanicGuard(Arc::clone(&gate));
+    // glommio registers a memory barrier at an executor's first sleep, which takes the kernel
+    // 10-20 ms: before the first batch, not in front of it.
+    glommio::timer::sleep(Duration::from_micros(100)).await;
     let mut polled = io.now();
     gate.started();
     loop {
