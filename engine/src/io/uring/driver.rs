@@ -51,7 +51,6 @@ pub(crate) struct UringIo {
     iovecs: Box<[[libc::iovec; 2]]>,
     free: Vec<usize>,
     done: std::collections::VecDeque<Done>,
-    queued: bool,
     socket: Option<Socket>,
     connection: u64,
     readable: bool,
@@ -92,7 +91,6 @@ impl UringIo {
             iovecs: vec![[EMPTY; 2]; ENTRIES as usize].into(),
             free: (0..ENTRIES as usize).rev().collect(),
             done: std::collections::VecDeque::with_capacity(ENTRIES as usize),
-            queued: false,
             socket: None,
             connection: 0,
             readable: false,
@@ -132,9 +130,7 @@ impl UringIo {
     fn push(&mut self, entry: &squeue::Entry) -> bool {
         // SAFETY: whatever the entry points to is owned by `slots` (or by nothing, for polls)
         // until its completion was reaped.
-        let pushed = unsafe { self.ring.submission().push(entry) }.is_ok();
-        self.queued |= pushed;
-        pushed
+        unsafe { self.ring.submission().push(entry) }.is_ok()
     }
 
     fn reap(&mut self) {
@@ -296,10 +292,9 @@ impl Storage for UringIo {
     }
 
     fn kick(&mut self) {
-        if self.queued {
+        if !self.ring.submission().is_empty() {
             // An error (EBUSY, EINTR) leaves entries queued: submitted with the next kick.
             let _ = self.ring.submit();
-            self.queued = !self.ring.submission().is_empty();
         }
     }
 
