@@ -73,6 +73,18 @@ pub(crate) enum Request {
         /// File names.
         names: Vec<String>,
     },
+    /// Open a segment for direct reading.
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Names the request in the answer.
+        key: u64,
+    },
+    /// Close a file: the last close of one that was removed meanwhile is slow.
+    Close {
+        /// The last handle.
+        file: File,
+    },
     /// Resolve a host name.
     Resolve {
         /// Host name or address literal.
@@ -105,6 +117,15 @@ pub(crate) enum Reply {
     /// Answer to [`Request::Remove`]: the first error, if any. Files that could not be removed
     /// are dropped by the next recovery as "below head".
     Removed(io::Result<()>),
+    /// Answer to [`Request::Open`].
+    Opened {
+        /// As in the request.
+        key: u64,
+        /// The file.
+        answer: io::Result<File>,
+    },
+    /// Answer to [`Request::Close`].
+    Closed,
     /// Answer to [`Request::Resolve`].
     Resolved {
         /// Host that was asked for.

@@ -192,6 +192,11 @@ impl Link {
         self.replay.completed(done, journal);
     }
 
+    /// A segment was opened for replay.
+    pub(crate) fn file_opened(&mut self, key: u64, answer: std::io::Result<crate::io::File>) {
+        self.replay.opened(key, answer);
+    }
+
     /// Starts one connection attempt at the present endpoint.
     fn attempt(&mut self, io: &mut impl Io, now: u64) {
         self.gate.attempt();

@@ -210,6 +210,7 @@ impl Shard {
                 Reply::Resolved { host, port, answer } => {
                     self.link.resolved(io, &host, port, answer, now);
                 }
+                Reply::Opened { key, answer } => self.link.file_opened(key, answer),
                 reply => self.journal.replied(reply, now),
             }
         }

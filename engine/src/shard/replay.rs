@@ -3,9 +3,12 @@
 //! Each buffer holds whole frames from one place of the chain. While the sender works through one,
 //! the other is filled from where the first one's last whole frame ends.
 
+use std::io;
+
 use super::journal::{Journal, Position, token};
-use crate::io::{BLOCK, DiskOp, Done, Region, Storage, Token};
+use crate::io::{BLOCK, DiskOp, Done, File, Region, Request, Steward, Storage, Token};
 use crate::slot::frame::{FRAME_HEADER_BYTES, FrameHeader, crc as frame_crc};
+use crate::slot::segment::HEADER_BYTES as SEGMENT_HEADER_BYTES;
 
 const BUFFER_BYTES: usize = 1 << 20;
 const BLOCK_BYTES: u64 = BLOCK as u64;
@@ -49,14 +52,20 @@ pub(crate) enum Fetch<'a> {
 #[derive(Debug)]
 pub(crate) struct Replay {
     buffers: [Buffer; 2],
+    /// Segments opened for reading: the one in use and the next.
+    files: [Option<(u64, File)>; 2],
+    /// Read to the end: the steward closes them.
+    finished: Vec<File>,
+    /// The segment that the steward was asked to open.
+    asked: Option<u64>,
     /// What went wrong, and whether it is damage.
     failure: Option<(String, bool)>,
 }
 
 impl Replay {
     /// Maps the two buffers (2 MiB of address space; pages arrive with the first replay).
-    pub(crate) fn new() -> std::io::Result<Self> {
-        let buffer = || -> std::io::Result<Buffer> {
+    pub(crate) fn new() -> io::Result<Self> {
+        let buffer = || -> io::Result<Buffer> {
             Ok(Buffer {
                 region: Region::new(BUFFER_BYTES)?,
                 state: State::Empty,
@@ -70,6 +79,9 @@ impl Replay {
         };
         Ok(Self {
             buffers: [buffer()?, buffer()?],
+            files: [None, None],
+            finished: Vec::with_capacity(2),
+            asked: None,
             failure: None,
         })
     }
@@ -82,7 +94,7 @@ impl Replay {
     /// The frame at `position`, which lies on disk and not in the segment's memory.
     pub(crate) fn frame(
         &mut self,
-        io: &mut impl Storage,
+        io: &mut (impl Storage + Steward),
         journal: &Journal,
         position: Position,
     ) -> Fetch<'_> {
@@ -126,27 +138,41 @@ impl Replay {
     }
 
     /// Fills the other buffer from where the one in use ends.
-    fn read_ahead(&mut self, io: &mut impl Storage, journal: &Journal, used: usize) {
+    fn read_ahead(&mut self, io: &mut (impl Storage + Steward), journal: &Journal, used: usize) {
         let (key, next) = (self.buffers[used].key, self.buffers[used].whole_end);
         let other = &mut self.buffers[1 - used];
         let there = other.key == key && other.first == next && other.state != State::Empty;
         if !there && other.state != State::Loading && journal.disk_end(key) > Some(next) {
             other.aim(key, next);
         }
+        let at_end = journal.disk_end(key) <= Some(next);
+        let begun = other.key == key + 1 && other.state != State::Empty;
+        if at_end && !begun && other.state != State::Loading {
+            // The next segment, if it must come from the disk too.
+            let more = journal.disk_end(key + 1) > Some(SEGMENT_HEADER_BYTES);
+            if more && !journal.starts_in_memory(key + 1) {
+                other.aim(key + 1, SEGMENT_HEADER_BYTES);
+            }
+        }
         if other.state == State::Loading {
             self.load(io, journal, 1 - used);
         }
     }
 
-    fn load(&mut self, io: &mut impl Storage, journal: &Journal, index: usize) {
+    fn load(&mut self, io: &mut (impl Storage + Steward), journal: &Journal, index: usize) {
         let buffer = &mut self.buffers[index];
         if buffer.submitted {
             return;
         }
-        let Some((file, end)) = journal.on_disk(buffer.key) else {
+        let key = buffer.key;
+        let Some(end) = journal.disk_end(key) else {
             buffer.state = State::Empty;
             return;
         };
+        let Some(file) = self.file(io, journal, key) else {
+            return;
+        };
+        let buffer = &mut self.buffers[index];
         let left = usize::try_from(end.saturating_sub(buffer.start)).unwrap_or(usize::MAX);
         let bytes = buffer.want.min(left.next_multiple_of(BLOCK));
         if buffer.region.bytes() < bytes {
@@ -167,6 +193,51 @@ impl Replay {
         };
         let token = Token(token::REPLAY + index as u64);
         buffer.submitted = io.submit(token, op).is_ok();
+    }
+
+    /// The file of a segment, if it is open; otherwise the steward is asked for it.
+    fn file(
+        &mut self,
+        io: &mut (impl Storage + Steward),
+        journal: &Journal,
+        key: u64,
+    ) -> Option<File> {
+        while let Some(file) = self.finished.pop() {
+            if let Err(Request::Close { file }) = io.request(Request::Close { file }) {
+                self.finished.push(file);
+                break;
+            }
+        }
+        if let Some(file) = journal.open_file(key) {
+            return Some(file);
+        }
+        let held = self.files.iter().flatten().find(|held| held.0 == key);
+        if let Some((_, file)) = held {
+            return Some(file.clone());
+        }
+        if self.asked.is_none()
+            && let Some(path) = journal.path_of(key)
+            && io.request(Request::Open { path, key }).is_ok()
+        {
+            self.asked = Some(key);
+        }
+        None
+    }
+
+    /// The steward answered.
+    pub(crate) fn opened(&mut self, key: u64, answer: io::Result<File>) {
+        self.asked = None;
+        match answer {
+            Ok(file) => {
+                self.files.swap(0, 1);
+                let oldest = self.files[1].replace((key, file));
+                self.finished.extend(oldest.map(|(_, file)| file));
+            }
+            Err(error) => {
+                let reason = format!("opening a segment for replay: {error}");
+                self.failure = Some((reason, false));
+            }
+        }
     }
 
     /// A read ended.
@@ -198,6 +269,8 @@ impl Replay {
             buffer.state = State::Empty;
             buffer.want = BUFFER_BYTES;
         }
+        let held = self.files.iter_mut().filter_map(Option::take);
+        self.finished.extend(held.map(|(_, file)| file));
         self.failure = None;
     }
 }

@@ -35,8 +35,9 @@ pub(crate) struct OpenedSegment {
     pub name: String,
     /// Generation in its name; 0 for a name without one.
     pub generation: Generation,
-    /// Opened for direct I/O.
-    pub file: File,
+    /// Opened for direct I/O: the active segment's and spares'. Others are opened when they are
+    /// read, so that a backlog of any number of files needs few descriptors.
+    pub file: Option<File>,
     /// FSN of its first frame.
     pub base: Fsn,
     /// Valid frames.
@@ -55,7 +56,7 @@ impl OpenedSegment {
         Self {
             name: file.name,
             generation: file.generation,
-            file: file.file,
+            file: Some(file.file),
             base,
             frames: 0,
             bytes: file.bytes,

@@ -195,7 +195,13 @@ impl Recovery {
         for link in self.chain.links {
             report.frames += link.scan.frames;
             report.bytes += link.scan.end - HEADER_BYTES;
-            segments.push(open_direct(fs, dir, link)?);
+            segments.push(closed(link));
+        }
+        if let Some(active) = segments.last_mut() {
+            let path = dir.join(&active.name);
+            let file = fs.open(&path, OpenMode::Direct);
+            let error = |source| segment_error("open for direct I/O", &path, source);
+            active.file = Some(file.map_err(error)?);
         }
         let (Ok(acked) | Err(Refused(acked))) = self.acked;
         let mut opened = OpenedSlot {
@@ -284,18 +290,15 @@ fn zero_tail(
     zero().map_err(|source| Error::disk("zero", path, residue.first, source))
 }
 
-fn open_direct(fs: &dyn Fs, dir: &Path, link: Candidate) -> Result<OpenedSegment, Error> {
-    let path = dir.join(&link.name);
-    let opened = fs.open(&path, OpenMode::Direct);
-    let file = opened.map_err(|source| segment_error("open for direct I/O", &path, source))?;
-    Ok(OpenedSegment {
+fn closed(link: Candidate) -> OpenedSegment {
+    OpenedSegment {
         generation: names::segment_generation(&link.name).unwrap_or_default(),
-        file,
+        file: None,
         base: link.scan.header.base,
         frames: link.scan.frames,
         bytes: link.bytes,
         end: link.scan.end,
         created_micros: link.scan.header.created_micros,
         name: link.name,
-    })
+    }
 }

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 use crate::error::Error;
 use crate::io::sys::{block_signals, name_thread};
-use crate::io::{Fs, Reply, Request};
+use crate::io::{Fs, OpenMode, Reply, Request};
 use crate::router::gate::Gate;
 use crate::slot;
 
@@ -131,6 +131,14 @@ pub(crate) fn perform(fs: &dyn Fs, request: Request) -> Reply {
                 first = first.and(outcome);
             }
             Reply::Removed(first.and(fs.sync_dir(&dir)))
+        }
+        Request::Open { path, key } => Reply::Opened {
+            key,
+            answer: fs.open(&path, OpenMode::Direct),
+        },
+        Request::Close { file } => {
+            drop(file);
+            Reply::Closed
         }
         Request::Resolve { host, port } => {
             let found: io::Result<Vec<_>> = (host.as_str(), port)

@@ -53,9 +53,8 @@ impl Journal {
         let mut held: u64 = self.chain.iter().map(super::Segment::memory_bytes).sum();
         let last = self.chain.len() - 1;
         let first_key = self.first_key;
-        let evictable = |segment: &super::Segment| {
-            segment.memory.is_some() && segment.written == segment.end && segment.file.is_some()
-        };
+        let evictable =
+            |segment: &super::Segment| segment.memory.is_some() && segment.written == segment.end;
         let passed = self.chain.iter_mut().take(last).enumerate();
         for (_, segment) in passed.filter(|(index, _)| first_key + (*index as u64) < sent.key) {
             if evictable(segment) {

@@ -214,11 +214,12 @@ impl Journal {
             self.chain.push_back(Segment::opened(opened));
         }
         for spare in slot.spares {
+            let Some(file) = spare.file else { continue };
             self.allocated += spare.bytes;
             self.spares.push_back(SpareFile {
                 name: spare.name,
                 generation: spare.generation,
-                file: spare.file,
+                file,
                 bytes: spare.bytes,
                 created_micros: spare.created_micros,
             });
@@ -363,7 +364,7 @@ impl Journal {
                     self.gate.counters.disk_errors.add(1);
                 }
             }
-            Reply::Resolved { .. } => {}
+            Reply::Opened { .. } | Reply::Closed | Reply::Resolved { .. } => {}
         }
     }
 

@@ -1,5 +1,7 @@
 //! One segment of the chain: a file, and the part of it that is in memory.
 
+use std::path::PathBuf;
+
 use crate::fsn::Fsn;
 use crate::io::{BLOCK, File, Region, SpareFile};
 use crate::slot::OpenedSegment;
@@ -20,7 +22,8 @@ pub(crate) struct Position {
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) name: String,
-    /// `None` in memory mode.
+    /// `None` in memory mode, and once the segment is sealed, written and synced: then it is
+    /// opened again only to be read.
     pub(crate) file: Option<File>,
     pub(crate) base: Fsn,
     pub(crate) frames: u64,
@@ -42,7 +45,7 @@ impl Segment {
     pub(super) fn opened(opened: OpenedSegment) -> Self {
         Self {
             name: opened.name,
-            file: Some(opened.file),
+            file: opened.file,
             base: opened.base,
             frames: opened.frames,
             bytes: opened.bytes,
@@ -134,10 +137,21 @@ impl super::Journal {
         })
     }
 
-    /// The file of a segment and where its data to be read ends.
-    pub(crate) fn on_disk(&self, key: u64) -> Option<(File, u64)> {
-        let end = self.disk_end(key)?;
-        Some((self.segment(key)?.file.clone()?, end))
+    /// The file of a segment if the journal has it open.
+    pub(crate) fn open_file(&self, key: u64) -> Option<File> {
+        self.segment(key)?.file.clone()
+    }
+
+    /// Where the file of a segment lies.
+    pub(crate) fn path_of(&self, key: u64) -> Option<PathBuf> {
+        Some(self.files.as_ref()?.dir.join(&self.segment(key)?.name))
+    }
+
+    /// Whether the first frame of a segment is in memory.
+    pub(crate) fn starts_in_memory(&self, key: u64) -> bool {
+        self.segment(key).is_some_and(|segment| {
+            segment.memory.is_some() && segment.memory_from <= SEGMENT_HEADER_BYTES
+        })
     }
 
     /// The frame at `position`, if it is in the segment's memory. `position` lies before the
