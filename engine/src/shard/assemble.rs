@@ -29,13 +29,13 @@ pub(crate) enum Refusal {
 }
 
 impl SymbolMap {
-    /// Gives every symbol of the entry a global id. On an error the dictionary is as before.
+    /// Gives every symbol of the entry a global id. On an error the caller takes the new ids back,
+    /// here ([`forget`](Self::forget)) and in the dictionary.
     pub(crate) fn learn(
         &mut self,
         entry: &Entry<'_>,
         dictionary: &mut Dictionary,
     ) -> Result<(), Refusal> {
-        let before = dictionary.len();
         let mut seen = 0;
         for (local, text) in entry.symbols() {
             seen += 1;
@@ -48,11 +48,7 @@ impl SymbolMap {
             if self.0[index] == UNKNOWN {
                 match dictionary.intern(text) {
                     Ok((id, _)) => self.0[index] = id,
-                    Err(full) => {
-                        self.forget(before);
-                        dictionary.truncate(before);
-                        return Err(full.into());
-                    }
+                    Err(full) => return Err(full.into()),
                 }
             }
         }
@@ -64,7 +60,7 @@ impl SymbolMap {
     }
 
     /// Drops ids at or above `count`.
-    fn forget(&mut self, count: u32) {
+    pub(crate) fn forget(&mut self, count: u32) {
         for id in self.0.iter_mut().filter(|id| **id >= count) {
             *id = UNKNOWN;
         }

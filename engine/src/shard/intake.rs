@@ -21,6 +21,8 @@ struct Source {
     /// Its number in the progress.
     lane: usize,
     taken: u64,
+    /// An entry cannot be journaled: it and those behind it stay in the ring, counted as lost.
+    refused: bool,
 }
 
 /// All lanes of a shard.
@@ -52,15 +54,16 @@ impl Intake {
                 map: SymbolMap::default(),
                 lane,
                 taken: 0,
+                refused: false,
             });
         }
     }
 
-    /// Whether every ring is empty.
+    /// Whether every ring is empty, refused ones aside.
     pub(crate) fn is_empty(&self) -> bool {
         self.sources
             .iter()
-            .all(|source| source.end.reader.is_empty())
+            .all(|source| source.refused || source.end.reader.is_empty())
     }
 
     /// Takes up to [`TURN_BYTES_MAX`] bytes of entries; `true` if there was any.
@@ -129,14 +132,15 @@ impl Source {
         sent: Position,
         gate: &Gate,
     ) -> Result<(), Stall> {
-        while *budget > 0 {
+        while *budget > 0 && !self.refused {
             let Some(bytes) = self.end.reader.peek() else {
                 return Ok(());
             };
             let entry_bytes = bytes.len();
             let Some(entry) = Entry::parse(bytes) else {
                 gate.fail(local_fault(Refusal::Malformed));
-                return Err(Stall::Poisoned);
+                self.refused = true;
+                return Ok(());
             };
             let room = entry.header.message_bytes_max();
             journal.make_room(io, room, sent)?;
@@ -151,8 +155,12 @@ impl Source {
             let message_bytes = match outcome {
                 Ok(bytes) => bytes,
                 Err(refusal) => {
+                    // Ids that no frame introduced must not stay.
+                    self.map.forget(known);
+                    journal.dictionary.truncate(known);
                     gate.fail(local_fault(refusal));
-                    return Err(Stall::Poisoned);
+                    self.refused = true;
+                    return Ok(());
                 }
             };
             journal.append(message_bytes);

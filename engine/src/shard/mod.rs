@@ -303,9 +303,7 @@ impl Shard {
         let poisoned = self.journal.poisoned().is_some();
         let acked = self.journal.acked() == self.journal.published();
         let taken = self.intake.is_empty() || self.intake.stall == Some(Stall::Poisoned);
-        let written = self.journal.written() == self.journal.published();
-        let recorded = !self.journal.watermark_lags();
-        let settled = taken && (poisoned || (written && recorded));
+        let settled = taken && (poisoned || self.journal.is_settled());
         let over = acked || self.link.is_stopped() || now >= deadline;
         let overdue = now >= deadline.saturating_add(FINAL_WRITES);
         ((settled && over) || overdue) && !self.journal.in_flight() && !self.link.in_flight()

@@ -62,7 +62,7 @@ pub(crate) mod token {
 pub(crate) struct JournalOptions {
     /// Size of a new segment in bytes.
     pub(crate) segment_bytes: u64,
-    /// Cap over segments and spares in bytes.
+    /// Cap over segments, spares and dictionary in bytes.
     pub(crate) total_bytes: u64,
     /// Segment memory in bytes (with a directory).
     pub(crate) memory_budget_bytes: u64,
@@ -382,18 +382,25 @@ impl Journal {
 
     /// Whether operations are in flight: the memory they use must stay.
     pub(crate) fn in_flight(&self) -> bool {
-        // A poisoned journal submits nothing more: only what was submitted is waited for.
-        let goes_on = self.poisoned.is_none();
-        let started = |commit: &Commit| goes_on || commit.is_submitted();
-        self.commit.as_ref().is_some_and(started)
+        self.commit.as_ref().is_some_and(Commit::is_submitted)
             || self.rotation.as_ref().is_some_and(Rotation::in_flight)
             || self.trim.as_ref().is_some_and(Trim::in_flight)
-            || (goes_on && self.watermark.is_busy())
             || self.watermark.in_flight()
     }
 
+    /// Whether nothing is left to write, record or, where the mode asks for it, sync.
+    pub(crate) fn is_settled(&self) -> bool {
+        let asked = self.options.sync_always || self.options.sync_interval > 0;
+        let steps = self.commit.is_some() || self.rotation.is_some() || self.trim.is_some();
+        self.written() == self.published
+            && !self.watermark_lags()
+            && !steps
+            && (!asked || self.stable == self.written)
+    }
+
     fn sync_due(&self) -> bool {
-        (self.sync_wanted || self.options.sync_always) && self.stable < self.written
+        let closing = self.closing && self.options.sync_interval > 0;
+        (self.sync_wanted || self.options.sync_always || closing) && self.stable < self.written
     }
 
     fn poison(&mut self, cause: &str) {
