@@ -11,8 +11,11 @@ mod append;
 mod commit;
 mod memory;
 mod phase;
+mod record_write;
 mod rotate;
 mod segment;
+mod spares;
+mod takeover;
 mod trim;
 mod watermark;
 
@@ -30,7 +33,7 @@ use self::trim::Trim;
 use self::watermark::Watermark;
 use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
-use crate::io::{BLOCK, Done, Io, Region, Reply, Request, SpareFile};
+use crate::io::{BLOCK, Done, Io, Region, SpareFile};
 use crate::router::gate::Gate;
 use crate::slot::{Dictionary, DualFile, OpenedSlot};
 
@@ -197,64 +200,6 @@ impl Journal {
         Ok(journal)
     }
 
-    fn take_over(&mut self, slot: OpenedSlot, active_tail: &[u8]) -> Result<(), Error> {
-        self.files = Some(Files {
-            dir: slot.dir,
-            lock: slot.lock,
-            manifest: slot.manifest,
-            watermark: slot.watermark,
-            dictionary: slot.dictionary_file,
-            dictionary_bytes: slot.dictionary_bytes,
-            dictionary_synced: slot.dictionary_bytes,
-        });
-        self.dictionary = slot.dictionary;
-        self.next_generation = slot.next_generation;
-        for opened in slot.segments {
-            self.allocated += opened.bytes;
-            self.chain.push_back(Segment::opened(opened));
-        }
-        for spare in slot.spares {
-            let Some(file) = spare.file else { continue };
-            self.allocated += spare.bytes;
-            self.spares.push_back(SpareFile {
-                name: spare.name,
-                generation: spare.generation,
-                file,
-                bytes: spare.bytes,
-                created_micros: spare.created_micros,
-            });
-        }
-        self.published = slot.next;
-        self.written = slot.next;
-        self.stable = slot.next;
-        self.acked = slot.acked;
-        let active = self
-            .chain
-            .back_mut()
-            .expect("an opened slot has an active segment");
-        let region = self.memory.take(active.bytes).map_err(map_error)?;
-        active.resume(region, active_tail);
-        self.gate
-            .counters
-            .frames_recovered
-            .set(self.published.since(self.acked));
-        Ok(())
-    }
-
-    fn start_in_memory(&mut self) -> Result<(), Error> {
-        let region = self
-            .memory
-            .take(self.options.segment_bytes)
-            .map_err(map_error)?;
-        self.chain.push_back(Segment::in_memory(
-            Fsn(0),
-            self.options.segment_bytes,
-            region,
-        ));
-        self.allocated = self.options.segment_bytes;
-        Ok(())
-    }
-
     /// First FSN not given out yet.
     pub(crate) fn published(&self) -> Fsn {
         self.published
@@ -342,32 +287,6 @@ impl Journal {
         }
     }
 
-    /// An answer of the steward.
-    pub(crate) fn replied(&mut self, reply: Reply, now: u64) {
-        match reply {
-            Reply::Spare(Ok(spare)) => {
-                self.spares_asked -= 1;
-                self.spares.push_back(spare);
-            }
-            Reply::Spare(Err(error)) => {
-                // No space is back-pressure, not damage: tried again, and seen in the counter.
-                self.spares_asked -= 1;
-                self.allocated -= self.options.segment_bytes;
-                self.gate.counters.disk_errors.add(1);
-                self.spare_retry_at = now + 200_000_000;
-                let cause = format!("making a segment (tried again): {error}");
-                self.gate.failed(&cause, false);
-            }
-            Reply::Removed(outcome) => {
-                if outcome.is_err() {
-                    // The next recovery drops the file as "below head".
-                    self.gate.counters.disk_errors.add(1);
-                }
-            }
-            Reply::Opened { .. } | Reply::Closed | Reply::Resolved { .. } => {}
-        }
-    }
-
     /// Whether an operation is in flight or could start: the shard must not sleep long.
     pub(crate) fn is_busy(&self) -> bool {
         self.poisoned.is_none()
@@ -407,45 +326,6 @@ impl Journal {
         self.gate.counters.disk_errors.add(1);
         if self.poisoned.is_none() {
             self.poisoned = Some(cause.to_owned());
-        }
-    }
-
-    /// Whether `bytes` more of segments fit the cap, which covers segments, spares and dictionary.
-    /// Two segments always fit, or a slot at the smallest cap could never rotate; `close` goes
-    /// beyond the cap for what was accepted.
-    fn has_room_for(&self, bytes: u64) -> bool {
-        let single = self.chain.len() == 1 && self.spares.len() + self.spares_asked == 0;
-        if self.closing || single {
-            return true;
-        }
-        let dictionary = self
-            .files
-            .as_ref()
-            .map_or(0, |files| files.dictionary_bytes);
-        let least = 2 * self.options.segment_bytes + dictionary;
-        self.allocated + dictionary + bytes <= self.options.total_bytes.max(least)
-    }
-
-    fn pump_spares(&mut self, io: &mut impl Io, now: u64) {
-        let Some(files) = &self.files else { return };
-        let size = self.options.segment_bytes;
-        while self.spares.len() + self.spares_asked < self.options.spares
-            && self.has_room_for(size)
-            && now >= self.spare_retry_at
-        {
-            let request = Request::MakeSpare {
-                dir: files.dir.clone(),
-                generation: self.next_generation,
-                bytes: size,
-                next: self.published,
-            };
-            if io.request(request).is_err() {
-                return;
-            }
-            let next = self.next_generation.0.checked_add(1);
-            self.next_generation = Generation(next.expect("2^64 segments are never made"));
-            self.spares_asked += 1;
-            self.allocated += size;
         }
     }
 

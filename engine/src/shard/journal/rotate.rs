@@ -12,11 +12,11 @@
 use std::io;
 
 use super::phase::Phase;
+use super::record_write::RecordWrite;
 use super::segment::Segment;
 use super::{Journal, Position, Stall, token};
 use crate::fsn::Fsn;
 use crate::io::{BLOCK, DiskOp, Io, Token};
-use crate::slot::record::Record;
 use crate::slot::segment::SegmentHeader;
 
 /// A rotation under way.
@@ -27,27 +27,20 @@ pub(super) struct Rotation {
     header: Phase,
     sync_new: Phase,
     sync_old: Phase,
-    manifest: Phase,
-    sync_manifest: Phase,
-    record: Option<Record>,
+    manifest: RecordWrite,
 }
 
 impl Rotation {
     pub(super) fn in_flight(&self) -> bool {
-        [
-            self.header,
-            self.sync_new,
-            self.sync_old,
-            self.manifest,
-            self.sync_manifest,
-        ]
-        .into_iter()
-        .any(Phase::is_in_flight)
+        [self.header, self.sync_new, self.sync_old]
+            .into_iter()
+            .any(Phase::is_in_flight)
+            || self.manifest.in_flight()
     }
 
     /// Whether the manifest record is on its way: no other may be.
     pub(super) fn holds_manifest(&self) -> bool {
-        self.record.is_some()
+        self.manifest.is_begun()
     }
 }
 
@@ -98,9 +91,7 @@ impl Journal {
             header: Phase::Waiting,
             sync_new: Phase::Waiting,
             sync_old: Phase::Waiting,
-            manifest: Phase::Waiting,
-            sync_manifest: Phase::Waiting,
-            record: None,
+            manifest: RecordWrite::default(),
         });
         self.pump_rotation(io);
         Ok(())
@@ -131,7 +122,7 @@ impl Journal {
         let Some(rotation) = &mut self.rotation else {
             return;
         };
-        let files = self.files.as_mut().expect("rotations need files");
+        let files = self.files.as_ref().expect("rotations need files");
         let index = usize::try_from(rotation.key - self.first_key).expect("inside the chain");
         let (old, new) = (&self.chain[index - 1], &self.chain[index]);
         let file = |segment: &Segment| segment.file.clone().expect("rotations need files");
@@ -160,32 +151,13 @@ impl Journal {
             .start(old_written, io, token::SYNC_OLD, sync);
         let synced = rotation.sync_new.is_done() && rotation.sync_old.is_done();
         let free = self.trim.as_ref().is_none_or(|trim| !trim.holds_manifest());
-        if synced && free && rotation.record.is_none() {
-            let head = self.chain[0].base;
-            let record = files.manifest.next(signed(head), signed(new.base));
-            let (_, half) = files.manifest.half(record);
-            self.scratch
-                .manifest
-                .slice_mut(0..BLOCK)
-                .copy_from_slice(&half);
-            rotation.record = Some(record);
+        let (manifest, scratch) = (&files.manifest, &mut self.scratch.manifest);
+        if synced && free && !rotation.manifest.is_begun() {
+            let values = (signed(self.chain[0].base), signed(new.base));
+            rotation.manifest.begin(manifest, scratch, values);
         }
-        if let Some(record) = rotation.record {
-            rotation
-                .manifest
-                .start(true, io, token::MANIFEST, || DiskOp::Write {
-                    file: files.manifest.file.clone(),
-                    offset: record.offset(),
-                    bytes: self.scratch.manifest.pin(0..BLOCK),
-                    tail: None,
-                });
-            let written = rotation.manifest.is_done();
-            rotation
-                .sync_manifest
-                .start(written, io, token::SYNC_MANIFEST, || DiskOp::Sync {
-                    file: files.manifest.file.clone(),
-                });
-        }
+        let tokens = (token::MANIFEST, token::SYNC_MANIFEST);
+        rotation.manifest.pump(io, manifest, scratch, tokens);
     }
 
     pub(super) fn rotation_done(
@@ -211,16 +183,17 @@ impl Journal {
                 let next = self.segment(self.rotation_key()).expect("kept").base;
                 self.synced_through(next);
             }
-            token::MANIFEST => rotation.manifest.finish(result, BLOCK, "manifest write")?,
+            token::MANIFEST => {
+                let manifest = &mut self.files.as_mut().expect("rotations need files").manifest;
+                rotation
+                    .manifest
+                    .written(result, manifest, "manifest write")?;
+            }
             _ => {
                 rotation
-                    .sync_manifest
-                    .finish(result, 0, "fdatasync of the manifest")?;
-                let (key, record) = (rotation.key, rotation.record);
-                let files = self.files.as_mut().expect("rotations need files");
-                files
                     .manifest
-                    .set_current(record.expect("written before it is synced"));
+                    .synced(result, "fdatasync of the manifest")?;
+                let key = rotation.key;
                 self.rotation = None;
                 self.segment_mut(key)
                     .expect("the new segment is kept")

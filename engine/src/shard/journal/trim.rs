@@ -8,11 +8,11 @@
 use std::io;
 
 use super::phase::Phase;
+use super::record_write::RecordWrite;
 use super::rotate::signed;
 use super::{Journal, token};
 use crate::fsn::Fsn;
-use crate::io::{BLOCK, DiskOp, Io, Request, Token};
-use crate::slot::record::Record;
+use crate::io::{DiskOp, Io, Request, Token};
 
 /// Shortest time between two trims, in nanoseconds.
 const TRIM_PAUSE: u64 = 50_000_000;
@@ -27,29 +27,19 @@ pub(super) struct Trim {
     mark: Fsn,
     dictionary_bytes: u64,
     sync_dictionary: Phase,
-    watermark: Phase,
-    sync_watermark: Phase,
-    manifest: Phase,
-    sync_manifest: Phase,
-    marked: Option<Record>,
-    record: Option<Record>,
+    watermark: RecordWrite,
+    manifest: RecordWrite,
 }
 
 impl Trim {
     pub(super) fn in_flight(&self) -> bool {
-        [
-            self.sync_dictionary,
-            self.watermark,
-            self.sync_watermark,
-            self.manifest,
-            self.sync_manifest,
-        ]
-        .into_iter()
-        .any(Phase::is_in_flight)
+        self.sync_dictionary.is_in_flight()
+            || self.watermark.in_flight()
+            || self.manifest.in_flight()
     }
 
     pub(super) fn holds_manifest(&self) -> bool {
-        self.record.is_some()
+        self.manifest.is_begun()
     }
 }
 
@@ -91,12 +81,8 @@ impl Journal {
             mark: self.mark(),
             dictionary_bytes: files.dictionary_bytes,
             sync_dictionary: if synced { Phase::Done } else { Phase::Waiting },
-            watermark: Phase::Waiting,
-            sync_watermark: Phase::Waiting,
-            manifest: Phase::Waiting,
-            sync_manifest: Phase::Waiting,
-            marked: None,
-            record: None,
+            watermark: RecordWrite::default(),
+            manifest: RecordWrite::default(),
         });
     }
 
@@ -111,62 +97,30 @@ impl Journal {
             .find(|s| s.committed)
             .map(|s| s.base);
         let Some(trim) = &mut self.trim else { return };
-        let files = self.files.as_mut().expect("trims need files");
-        let sync = |file: &crate::io::File| DiskOp::Sync { file: file.clone() };
-        let dictionary = &files.dictionary;
+        let files = self.files.as_ref().expect("trims need files");
         trim.sync_dictionary
-            .start(true, io, token::TRIM_DICTIONARY, || sync(dictionary));
-        let ready = trim.sync_dictionary.is_done();
-        if ready && trim.marked.is_none() && !self.watermark.is_busy() {
-            let record = files.watermark.next(signed(trim.mark) - 1, 0);
-            let (_, half) = files.watermark.half(record);
-            self.scratch
-                .watermark
-                .slice_mut(0..BLOCK)
-                .copy_from_slice(&half);
-            trim.marked = Some(record);
+            .start(true, io, token::TRIM_DICTIONARY, || DiskOp::Sync {
+                file: files.dictionary.clone(),
+            });
+        let ready = trim.sync_dictionary.is_done() && !self.watermark.is_busy();
+        let (watermark, scratch) = (&files.watermark, &mut self.scratch.watermark);
+        if ready && !trim.watermark.is_begun() {
+            let values = (signed(trim.mark) - 1, 0);
+            trim.watermark.begin(watermark, scratch, values);
         }
-        if let Some(record) = trim.marked {
-            trim.watermark
-                .start(true, io, token::TRIM_WATERMARK, || DiskOp::Write {
-                    file: files.watermark.file.clone(),
-                    offset: record.offset(),
-                    bytes: self.scratch.watermark.pin(0..BLOCK),
-                    tail: None,
-                });
-        }
-        let marked = trim.watermark.is_done();
-        let watermark = &files.watermark.file;
-        trim.sync_watermark
-            .start(marked, io, token::TRIM_SYNC_WATERMARK, || sync(watermark));
-        let free = self
-            .rotation
-            .as_ref()
-            .is_none_or(|rotation| !rotation.holds_manifest());
-        if trim.sync_watermark.is_done() && free && trim.record.is_none() {
+        let tokens = (token::TRIM_WATERMARK, token::TRIM_SYNC_WATERMARK);
+        trim.watermark.pump(io, watermark, scratch, tokens);
+        let rotation = self.rotation.as_ref();
+        let free = rotation.is_none_or(|rotation| !rotation.holds_manifest());
+        let (manifest, scratch) = (&files.manifest, &mut self.scratch.manifest);
+        if trim.watermark.is_done() && free && !trim.manifest.is_begun() {
             let active = active.expect("some segment is always committed");
-            let record = files.manifest.next(signed(trim.head), signed(active));
-            let (_, half) = files.manifest.half(record);
-            self.scratch
-                .manifest
-                .slice_mut(0..BLOCK)
-                .copy_from_slice(&half);
-            trim.record = Some(record);
+            let values = (signed(trim.head), signed(active));
+            trim.manifest.begin(manifest, scratch, values);
         }
-        if let Some(record) = trim.record {
-            trim.manifest
-                .start(true, io, token::TRIM_MANIFEST, || DiskOp::Write {
-                    file: files.manifest.file.clone(),
-                    offset: record.offset(),
-                    bytes: self.scratch.manifest.pin(0..BLOCK),
-                    tail: None,
-                });
-        }
-        let written = trim.manifest.is_done();
-        let manifest = &files.manifest.file;
-        trim.sync_manifest
-            .start(written, io, token::TRIM_SYNC_MANIFEST, || sync(manifest));
-        if trim.sync_manifest.is_done() {
+        let tokens = (token::TRIM_MANIFEST, token::TRIM_SYNC_MANIFEST);
+        trim.manifest.pump(io, manifest, scratch, tokens);
+        if trim.manifest.is_done() {
             self.finish_trim(io);
         }
     }
@@ -185,24 +139,19 @@ impl Journal {
                 files.dictionary_synced = files.dictionary_synced.max(trim.dictionary_bytes);
             }
             token::TRIM_WATERMARK => {
-                trim.watermark.finish(result, BLOCK, "watermark write")?;
-                files
-                    .watermark
-                    .set_current(trim.marked.expect("written after it was made"));
+                let file = &mut files.watermark;
+                trim.watermark.written(result, file, "watermark write")?;
                 self.watermark.recorded = self.watermark.recorded.max(trim.mark);
             }
             token::TRIM_SYNC_WATERMARK => {
-                trim.sync_watermark
-                    .finish(result, 0, "fdatasync of the watermark")?;
+                let what = "fdatasync of the watermark";
+                trim.watermark.synced(result, what)?;
             }
-            token::TRIM_MANIFEST => trim.manifest.finish(result, BLOCK, "manifest write")?,
-            _ => {
-                trim.sync_manifest
-                    .finish(result, 0, "fdatasync of the manifest")?;
-                files
-                    .manifest
-                    .set_current(trim.record.expect("written after it was made"));
+            token::TRIM_MANIFEST => {
+                let file = &mut files.manifest;
+                trim.manifest.written(result, file, "manifest write")?;
             }
+            _ => trim.manifest.synced(result, "fdatasync of the manifest")?,
         }
         Ok(())
     }

@@ -4,12 +4,11 @@
 
 use std::io;
 
-use super::phase::Phase;
+use super::record_write::RecordWrite;
 use super::rotate::signed;
 use super::{Journal, token};
 use crate::fsn::Fsn;
-use crate::io::{BLOCK, DiskOp, Io};
-use crate::slot::record::Record;
+use crate::io::Io;
 
 /// Shortest time between two records, in nanoseconds.
 const PAUSE: u64 = 5_000_000;
@@ -21,7 +20,7 @@ pub(super) struct Watermark {
     pub(super) recorded: Fsn,
     pub(super) last_trim: u64,
     last_write: u64,
-    writing: Option<(Fsn, Record, Phase)>,
+    writing: Option<(Fsn, RecordWrite)>,
 }
 
 impl Watermark {
@@ -31,7 +30,8 @@ impl Watermark {
 
     pub(super) fn in_flight(&self) -> bool {
         self.writing
-            .is_some_and(|(_, _, phase)| phase.is_in_flight())
+            .as_ref()
+            .is_some_and(|(_, write)| write.in_flight())
     }
 }
 
@@ -40,25 +40,20 @@ impl Journal {
         let mark = self.mark();
         let rested = self.closing || now >= self.watermark.last_write + PAUSE;
         let due = mark > self.watermark.recorded && rested;
-        let files = self.files.as_ref().expect("watermarks need files");
+        let file = &self
+            .files
+            .as_ref()
+            .expect("watermarks need files")
+            .watermark;
+        let scratch = &mut self.scratch.watermark;
         if self.watermark.writing.is_none() && due && self.trim.is_none() {
-            let record = files.watermark.next(signed(mark) - 1, 0);
-            let (_, half) = files.watermark.half(record);
-            self.scratch
-                .watermark
-                .slice_mut(0..BLOCK)
-                .copy_from_slice(&half);
-            self.watermark.writing = Some((mark, record, Phase::Waiting));
+            let mut write = RecordWrite::default();
+            write.begin(file, scratch, (signed(mark) - 1, 0));
+            self.watermark.writing = Some((mark, write));
             self.watermark.last_write = now;
         }
-        if let Some((_, record, phase)) = &mut self.watermark.writing {
-            let offset = record.offset();
-            phase.start(true, io, token::WATERMARK, || DiskOp::Write {
-                file: files.watermark.file.clone(),
-                offset,
-                bytes: self.scratch.watermark.pin(0..BLOCK),
-                tail: None,
-            });
+        if let Some((_, write)) = &mut self.watermark.writing {
+            write.pump_write(io, file, scratch, token::WATERMARK);
         }
     }
 
@@ -68,13 +63,9 @@ impl Journal {
     }
 
     pub(super) fn watermark_done(&mut self, result: io::Result<u32>) -> Result<(), String> {
-        let (mark, record, mut phase) = self.watermark.writing.take().expect("was in flight");
-        phase.finish(result, BLOCK, "watermark write")?;
-        self.files
-            .as_mut()
-            .expect("watermarks need files")
-            .watermark
-            .set_current(record);
+        let (mark, mut write) = self.watermark.writing.take().expect("was in flight");
+        let file = &mut self.files.as_mut().expect("has files").watermark;
+        write.written(result, file, "watermark write")?;
         self.watermark.recorded = mark;
         Ok(())
     }
