@@ -222,7 +222,11 @@ impl Link {
         loop {
             if !self.out.pending() {
                 (self.out.sent, self.out.used) = (0, 0);
-                if let Err(reason) = self.fill_outbox(io, journal) {
+                let before = self.out.position;
+                let filled = self.fill_outbox(io, journal);
+                // Frames passed over are progress too: the shard must not go to sleep over them.
+                moved |= self.out.position != before;
+                if let Err(reason) = filled {
                     match reason {
                         Unsent::Later(reason) => self.failed(io, &reason, now),
                         Unsent::Never(reason) => self.damaged(io, reason, now),
