@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// What stays in a slot that was drained.
 pub const LOCK_FILES: [&str; 2] = [".lock", ".lock.pid"];
+/// Names of files set aside end in this.
+const SET_ASIDE: &str = ".sfa.corrupt";
 /// Bytes before the first frame of a segment, and before the payload of a frame.
 const SEGMENT_HEADER_BYTES: usize = 24;
 const FRAME_HEADER_BYTES: usize = 8;
@@ -41,6 +43,9 @@ pub struct StoredSlot {
     pub segment_bytes: Vec<u64>,
     /// Last acked FSN by the watermark.
     pub acked: Option<u64>,
+    /// Blank spares, made by a process that died before it wrote the header, that the official
+    /// client set aside as damaged.
+    pub blank_set_aside: usize,
 }
 
 impl StoredSlot {
@@ -59,15 +64,22 @@ impl StoredSlot {
                 .push(entry?.file_name().to_string_lossy().into_owned());
         }
         slot.names.sort();
+        for name in slot.names.iter().filter(|name| name.ends_with(SET_ASIDE)) {
+            if is_blank(&fs::read(dir.join(name))?) {
+                slot.blank_set_aside += 1;
+            }
+        }
         let Some((head, active)) = manifest(dir)? else {
-            if let Some(name) = slot.names.iter().find(|name| name.ends_with(".sfa")) {
+            if let Some(name) = slot.names.iter().find(|name| is_segment(name)) {
                 return Err(io::Error::other(format!("{name} without a manifest")));
             }
             return Ok(slot);
         };
         let mut segments = Vec::new();
-        for name in slot.names.iter().filter(|name| name.ends_with(".sfa")) {
-            let segment = Segment::read(&dir.join(name))?;
+        for name in slot.names.iter().filter(|name| is_segment(name)) {
+            let Some(segment) = Segment::read(&dir.join(name))? else {
+                continue;
+            };
             let in_chain = (head..=active).contains(&segment.base);
             if in_chain && (!segment.frames.is_empty() || segment.base == active) {
                 segments.push(segment);
@@ -98,11 +110,12 @@ impl StoredSlot {
         &self.frames[from..]
     }
 
-    /// Whether nothing but lock files is there.
+    /// Whether nothing but lock files is there, and blank files that were set aside.
     pub fn is_drained(&self) -> bool {
-        self.names
-            .iter()
-            .all(|name| LOCK_FILES.contains(&name.as_str()))
+        let others = self.names.iter();
+        let others = others.filter(|name| !LOCK_FILES.contains(&name.as_str()));
+        others.clone().all(|name| name.ends_with(SET_ASIDE))
+            && others.count() == self.blank_set_aside
     }
 }
 
@@ -114,8 +127,12 @@ struct Segment {
 }
 
 impl Segment {
-    fn read(path: &Path) -> io::Result<Self> {
+    /// `None` for a spare whose maker died before it wrote the header.
+    fn read(path: &Path) -> io::Result<Option<Self>> {
         let bytes = fs::read(path)?;
+        if is_blank(&bytes) {
+            return Ok(None);
+        }
         if bytes.len() < SEGMENT_HEADER_BYTES || &bytes[..6] != b"SF01\x01\x01" {
             return Err(io::Error::other(format!(
                 "{}: not a segment with a manifest",
@@ -134,12 +151,22 @@ impl Segment {
             frames.push(at + FRAME_HEADER_BYTES..at + FRAME_HEADER_BYTES + len);
             at += FRAME_HEADER_BYTES + len;
         }
-        Ok(Self {
+        Ok(Some(Self {
             base: number(&bytes, 8),
             frames,
             bytes,
-        })
+        }))
     }
+}
+
+/// By the suffix, in lower case only: names mean nothing else.
+fn is_segment(name: &str) -> bool {
+    name.rsplit_once('.')
+        .is_some_and(|(_, suffix)| suffix == "sfa")
+}
+
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
 }
 
 fn lock(dir: &Path) -> io::Result<File> {
@@ -163,28 +190,30 @@ fn manifest(dir: &Path) -> io::Result<Option<(u64, u64)>> {
     if !path.exists() {
         return Ok(None);
     }
-    let record = newest(&fs::read(&path)?, b"SFM1");
+    let record = newest(&fs::read(&path)?, *b"SFM1");
     let record = record.ok_or_else(|| io::Error::other("no valid record in the manifest"))?;
     Ok(Some((number(&record, 16), number(&record, 24))))
 }
 
 /// The watermark's FSN; `None` also for -1.
 fn watermark(dir: &Path) -> io::Result<Option<u64>> {
-    let record = newest(&fs::read(dir.join(".ack-watermark"))?, b"AKW1");
+    let record = newest(&fs::read(dir.join(".ack-watermark"))?, *b"AKW1");
     let acked = record.map(|record| number(&record, 16));
     Ok(acked.filter(|acked| i64::try_from(*acked).is_ok()))
 }
 
 /// The valid record with the highest generation.
-fn newest(bytes: &[u8], magic: &[u8; 4]) -> Option<Vec<u8>> {
+fn newest(bytes: &[u8], magic: [u8; 4]) -> Option<Vec<u8>> {
     let records = RECORDS
         .iter()
         .filter_map(|at| bytes.get(*at..at + RECORD_BYTES));
     let valid = records.filter(|record| {
         let crc = u32::from_le_bytes([record[60], record[61], record[62], record[63]]);
-        record.starts_with(magic) && crc32c::crc32c(&record[..60]) == crc
+        record.starts_with(&magic) && crc32c::crc32c(&record[..60]) == crc
     });
-    valid.max_by_key(|record| number(record, 8)).map(<[u8]>::to_vec)
+    valid
+        .max_by_key(|record| number(record, 8))
+        .map(<[u8]>::to_vec)
 }
 
 /// The 8-byte number at `at`; the caller has checked the length.

@@ -28,6 +28,9 @@ impl Side {
 pub(crate) struct Client {
     child: Child,
     lines: Receiver<String>,
+    side: Side,
+    /// The last command.
+    asked: String,
     /// Last row that it said is in the slot.
     pub(crate) accepted: Option<u64>,
 }
@@ -41,12 +44,12 @@ impl Client {
     }
 
     fn start(side: Side, conf: &str) -> Self {
-        let side = match side {
+        let name = match side {
             Side::Ours => "ours",
             Side::Official => "official",
         };
         let mut child = Command::new(env!("CARGO_BIN_EXE_slot_client"))
-            .args([side, conf])
+            .args([name, conf])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -64,6 +67,8 @@ impl Client {
         Self {
             child,
             lines,
+            side,
+            asked: "open".to_owned(),
             accepted: None,
         }
     }
@@ -72,6 +77,7 @@ impl Client {
     pub(crate) fn command(&mut self, line: &str) {
         let stdin = self.child.stdin.as_mut().expect("still open");
         writeln!(stdin, "{line}").expect("it listens");
+        line.clone_into(&mut self.asked);
     }
 
     /// Waits for this line, noting accepted rows on the way.
@@ -102,7 +108,10 @@ impl Client {
     fn line(&mut self) -> String {
         match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) => panic!("no answer within {PATIENCE:?}"),
+            Err(RecvTimeoutError::Timeout) => panic!(
+                "{:?}: no answer within {PATIENCE:?} to {:?}",
+                self.side, self.asked
+            ),
             Err(RecvTimeoutError::Disconnected) => panic!("it ended: {}", self.stderr()),
         }
     }
@@ -117,6 +126,7 @@ impl Client {
     /// Ends its input and waits until it has left the slot.
     pub(crate) fn leave(mut self) {
         drop(self.child.stdin.take());
+        "leave".clone_into(&mut self.asked);
         self.expect("left");
         let status = self.child.wait().expect("waited for");
         assert!(status.success(), "{status}: {}", self.stderr());

@@ -59,8 +59,8 @@ fn play(seed: u64) -> Counts {
             side = side.other();
         }
     }
-    let size = random.segment_bytes(side, tiny);
-    rig.drain(side, size);
+    let segment_bytes = random.segment_bytes(side, tiny);
+    rig.drain(side, segment_bytes);
     rig.counts
 }
 
@@ -120,7 +120,8 @@ impl Random {
     fn rows(&mut self, tiny: bool) -> Rows {
         let most = if tiny { 4_800 } else { 60 * KIB };
         Rows {
-            count: [0, 1, self.below(8), self.below(25)][usize::try_from(self.below(4)).expect("4")],
+            count: [0, 1, self.below(8), self.below(25)]
+                [usize::try_from(self.below(4)).expect("4")],
             text_bytes: [0, 30, self.below(1000), most][usize::try_from(self.below(4)).expect("4")],
             symbols: [0, 3, 1000][usize::try_from(self.below(3)).expect("3")],
         }

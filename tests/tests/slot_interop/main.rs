@@ -47,7 +47,12 @@ fn ways_to_leave(side: Side, segment_bytes: u64) -> Vec<Turn> {
         turn(Server::Down, rows(9, 100, 9), rows(9, 0, 20), End::Kill),
         turn(Server::First, rows(6, 20, 4), rows(5, 20, 40), End::Leave),
         turn(Server::First, rows(6, 20, 4), rows(5, 20, 40), End::Kill),
-        turn(Server::First, rows(many, third, 5), rows(4, third, 40), End::Kill),
+        turn(
+            Server::First,
+            rows(many, third, 5),
+            rows(4, third, 40),
+            End::Kill,
+        ),
         turn(Server::Up, rows(6, 20, 4), none, End::Kill),
         turn(
             Server::Up,
@@ -84,6 +89,46 @@ fn we_deliver_what_the_official_client_leaves() {
     let counts = hand_over(Side::Official, &THEIRS);
     println!("the official client's, drained by ours: {counts:?}");
     assert!(counts.segments_most >= 3, "{counts:?}");
+}
+
+#[test]
+fn an_empty_segment_of_theirs_that_is_too_small_for_our_frames_is_passed_over() {
+    let mut counts = Counts::default();
+    for (theirs, ours, text_bytes) in [
+        (5_001, 64 * KIB, 4_500),
+        (5_001, 64 * KIB, 40 * KIB),
+        (1_000, 64 * KIB, 10),
+        (64 * KIB, 4 * MIB, 300 * KIB),
+    ] {
+        for end in [
+            End::Kill,
+            End::KillAfter(Duration::from_millis(4)),
+            End::Leave,
+        ] {
+            let mut rig = Rig::new();
+            let rows = |count| Rows {
+                count,
+                text_bytes,
+                symbols: 3,
+            };
+            let turn = |side, segment_bytes, first, second, end| Turn {
+                side,
+                segment_bytes,
+                server: Server::Down,
+                first,
+                second,
+                end,
+            };
+            let none = Rows::default();
+            rig.play(&turn(Side::Official, theirs, none, none, End::Kill));
+            rig.play(&turn(Side::Ours, ours, none, rows(3), end));
+            rig.play(&turn(Side::Official, ours, rows(2), none, End::Kill));
+            rig.play(&turn(Side::Ours, ours, rows(2), none, end));
+            rig.drain(Side::Official, ours);
+            counts += rig.counts;
+        }
+    }
+    println!("empty segments: {counts:?}");
 }
 
 #[test]

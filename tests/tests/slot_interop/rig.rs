@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
 use forebay_tests::stored_slot::{StoredFrame, StoredSlot};
@@ -26,6 +27,7 @@ pub(crate) struct Counts {
     pub(crate) frames: u64,
     pub(crate) replayed: u64,
     pub(crate) segments_most: u64,
+    pub(crate) blank_set_aside: u64,
 }
 
 impl AddAssign for Counts {
@@ -37,6 +39,7 @@ impl AddAssign for Counts {
         self.frames += other.frames;
         self.replayed += other.replayed;
         self.segments_most = self.segments_most.max(other.segments_most);
+        self.blank_set_aside += other.blank_set_aside;
     }
 }
 
@@ -173,7 +176,14 @@ impl Rig {
         self.check(turn, &known, in_slot, acked, &received);
     }
 
-    fn check(&mut self, turn: &Turn, known: &[u64], in_slot: usize, acked: usize, received: &[u64]) {
+    fn check(
+        &mut self,
+        turn: &Turn,
+        known: &[u64],
+        in_slot: usize,
+        acked: usize,
+        received: &[u64],
+    ) {
         assert!(
             known.starts_with(received),
             "the server got {received:?} of {known:?}"
@@ -181,6 +191,7 @@ impl Rig {
         assert!(received.len() >= acked, "acked rows arrived");
         let slot = StoredSlot::read(&self.slot()).expect("a slot in order");
         let segments = slot.segment_bytes.len() as u64;
+        self.counts.blank_set_aside = slot.blank_set_aside as u64;
         self.counts.segments_most = self.counts.segments_most.max(segments);
         let left: Vec<u64> = slot.unacked().iter().map(row_of).collect();
         if left.is_empty() {
@@ -286,7 +297,16 @@ fn start_sink(listen: SocketAddr, store: &Path) -> Sink {
         store: Some(store.to_path_buf()),
         ..SinkConfig::default()
     };
-    Sink::start(config).expect("listens")
+    // A child that another thread is just starting may hold the probe of `free_address` for a while.
+    let until = Instant::now() + Duration::from_secs(1);
+    loop {
+        match Sink::start(config.clone()) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            other => return other.expect("listens"),
+        }
+    }
 }
 
 /// An address of loopback where nobody listens, and where no other test's server will.
