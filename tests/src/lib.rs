@@ -6,3 +6,4 @@ pub mod corpus;
 pub mod encode;
 pub mod messages;
 pub mod parse;
+pub mod stored_slot;

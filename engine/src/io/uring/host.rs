@@ -1,8 +1,13 @@
 //! The glommio executor that hosts a shard: one pinned thread, one task that turns and parks.
 //!
 //! glommio looks at its own rings only when idle or preempted, so a spinning turn ends with a zero
-//! sleep every [`REACTOR_EVERY`]. One repeating timer is always armed: an executor of glommio 0.9
-//! was seen to park for ever with runnable work, and the timer bounds that (design.md section 4).
+//! sleep every [`REACTOR_EVERY`]. One repeating timer is always armed, for the shard's own deadlines.
+//!
+//! glommio's preemption timer must never fire. In 0.9 an executor whose thread loses its core
+//! between arming that timer and running its tasks, for longer than the timer, runs none of them,
+//! takes the timer's completion for nothing, and parks with runnable work. A repeating timer does
+//! not bound that when it is itself the runnable work: then nothing is armed and the executor
+//! sleeps for ever (with 1 ms and two busy cores: one start in some hundred).
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -25,6 +30,9 @@ use crate::router::gate::{Gate, Terminal};
 use crate::shard::{Next, Remains, Shard};
 
 const REACTOR_EVERY: u64 = 50_000;
+/// Longer than any thread waits for a core. There is one task queue, so nobody waits for the
+/// preemption, and the zero sleeps look at the rings.
+const NEVER_PREEMPT: Duration = Duration::from_hours(24);
 const HEARTBEAT: Duration = Duration::from_millis(10);
 const THREAD: &str = "forebay-s0";
 
@@ -58,7 +66,7 @@ pub(crate) fn spawn(config: &Config, shard: Shard, io: UringIo) -> Result<Hosted
     let refused = format!("starting the shard on core {core:?} (allowed: {allowed:?})");
     LocalExecutorBuilder::new(placement)
         .name(THREAD)
-        .preempt_timer(Duration::from_millis(1))
+        .preempt_timer(NEVER_PREEMPT)
         .io_memory(64 << 10)
         .spawn(move || host(shard, io))
         .map(Hosted)
