@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use forebay::internals::slot::is_segment_name;
 
@@ -79,6 +80,18 @@ impl Dir {
         }
         found.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(found)
+    }
+
+    /// Whether the directory or a file in it was written to since, or nobody knows.
+    pub(crate) fn changed_since(&self, since: SystemTime) -> Result<bool, Failure> {
+        let failed = |source| Failure::read("stat", &self.0, source);
+        let recent = |meta: &fs::Metadata| meta.modified().is_ok_and(|at| at >= since);
+        let mut changed = recent(&fs::metadata(&self.0).map_err(failed)?);
+        for entry in fs::read_dir(&self.0).map_err(failed)? {
+            let meta = entry.and_then(|entry| entry.metadata());
+            changed |= meta.map_or(true, |meta| recent(&meta));
+        }
+        Ok(changed)
     }
 
     /// Opens a regular file for reading. A link is refused, and so is anything that took the

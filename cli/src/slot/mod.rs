@@ -2,7 +2,8 @@
 //!
 //! A running engine appends, rotates and trims meanwhile. So the manifest is read before and after
 //! the segments: what was the active segment before ends the chain, what is the head after starts
-//! it. A finding of damage counts only when a second reading finds the same.
+//! it. A finding of damage in a slot that was written to lately counts only when a second reading
+//! finds the same.
 
 pub(crate) mod dir;
 pub(crate) mod dual;
@@ -12,7 +13,7 @@ pub(crate) mod verdict;
 
 use std::ops::RangeInclusive;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use forebay::internals::slot::{
     self as engine, Coverage, DictionaryHeader, Frame, Reader, SegmentFile,
@@ -27,6 +28,8 @@ use verdict::Verdict;
 const READINGS_MAX: u32 = 5;
 /// Pause between two of them: longer than a write of a busy disk.
 const PAUSE: Duration = Duration::from_millis(100);
+/// A slot without a change for this long before a reading began has no writes in flight.
+const QUIET: Duration = Duration::from_secs(10);
 /// Bytes of a segment's header.
 const HEADER_LEN: usize = 24;
 
@@ -74,10 +77,13 @@ impl Slot {
     pub(crate) fn read(dir: &Dir) -> Result<Self, Failure> {
         let mut last: Option<Verdict> = None;
         for _ in 0..READINGS_MAX {
+            let quiet_since = SystemTime::now() - QUIET;
             let slot = Self::read_once(dir)?;
             let confirmed = match &slot.verdict {
                 Verdict::Sound(_) | Verdict::Unknown { .. } => true,
-                damaged @ Verdict::Damaged { .. } => last.as_ref() == Some(damaged),
+                damaged @ Verdict::Damaged { .. } => {
+                    last.as_ref() == Some(damaged) || !dir.changed_since(quiet_since)?
+                }
             };
             if confirmed {
                 return Ok(slot);

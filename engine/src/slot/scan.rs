@@ -59,6 +59,10 @@ pub(crate) struct SeenFrame<'a> {
     /// Offset of the frame in the file.
     pub offset: u64,
     /// Bytes of the whole payload.
+    #[cfg_attr(
+        not(any(test, feature = "internals")),
+        allow(dead_code, reason = "for the tools, through `internals`")
+    )]
     pub payload_len: u32,
     /// The payload, or as much of its start as may hold a symbol delta.
     pub payload: &'a [u8],
