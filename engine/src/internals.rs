@@ -1,7 +1,9 @@
 //! Inner parts for this workspace's tests, benches and tools. No promise of stability.
 
+#[cfg(feature = "uring")]
 pub use crate::io::instant::InstantLoop;
 pub use crate::router::ring;
+pub use crate::slot::view as slot;
 
 /// The real shard on a simulated disk, network and clock.
 #[cfg(feature = "uring")]

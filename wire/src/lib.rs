@@ -12,6 +12,7 @@
 //! | [`encode`] | growing columns row by row, and the head of a table block |
 //! | [`control`] | messages without rows: dictionary catch-up, commit |
 //! | [`dict`] | the symbol dictionary that a server keeps per connection |
+//! | [`ndjson`] | rows as JSON text |
 //! | [`gorilla`], [`decimal`] | two encodings that both directions need |
 //! | [`response`] | what the server answers |
 //! | [`ws`] | WebSocket frames, masking, close codes, the client's reader |
@@ -28,6 +29,7 @@ pub mod encode;
 pub mod gorilla;
 pub mod header;
 pub mod names;
+pub mod ndjson;
 pub mod response;
 pub mod server;
 pub mod types;

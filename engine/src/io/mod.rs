@@ -11,7 +11,7 @@
 
 mod file;
 mod fs;
-#[cfg(any(test, feature = "internals"))]
+#[cfg(all(feature = "uring", any(test, feature = "internals")))]
 pub(crate) mod instant;
 mod ops;
 #[cfg(any(test, feature = "internals"))]

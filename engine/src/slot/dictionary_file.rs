@@ -97,7 +97,7 @@ pub(crate) fn load(
 }
 
 /// Takes over the chunk at `at`: its length, or `None` when there is no valid one.
-fn next_chunk(
+pub(super) fn next_chunk(
     window: &mut Window<'_>,
     at: u64,
     size: u64,

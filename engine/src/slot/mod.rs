@@ -4,7 +4,8 @@
 //! [`chain`], [`fold`], [`dictionary`]. Everything else blocks and works over [`crate::io::Fs`]:
 //! [`open()`] (lock, takeover, recovery or fresh start), [`make_spare`], [`close_drained`]. Those
 //! run on the caller of `connect` or on the steward while no shard holds the slot; from hand-over
-//! to hand-back the shard alone writes the slot's files, on its own ring.
+//! to hand-back the shard alone writes the slot's files, on its own ring. `view` looks at a slot
+//! without owning it, for the tools.
 //!
 //! Format and behaviour: slot-format.md. Bytes from disk never panic, and no length read from disk
 //! is allocated before it was compared with the file's size.
@@ -30,6 +31,8 @@ pub(crate) mod segment;
 mod spare;
 mod takeover;
 mod tidy;
+#[cfg(any(test, feature = "internals"))]
+pub mod view;
 mod window;
 
 #[cfg(test)]

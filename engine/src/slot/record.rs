@@ -99,7 +99,7 @@ impl Record {
     }
 
     /// Reads a record; `None` unless every rule of the format holds.
-    fn parse(bytes: &[u8], kind: Kind) -> Option<Self> {
+    pub(super) fn parse(bytes: &[u8], kind: Kind) -> Option<Self> {
         let raw = bytes.first_chunk::<RECORD_LEN>()?;
         let (body, crc) = raw.split_at(CRC_OFFSET);
         let head = body.first_chunk::<8>()?;
@@ -121,7 +121,11 @@ impl Record {
 /// The record that counts in a whole file: the higher generation, on a tie the one at 4096.
 pub(crate) fn current(file: &[u8], kind: Kind) -> Option<Record> {
     let (lower, upper) = file.split_at_checked(HALF_LEN)?;
-    let (lower, upper) = (Record::parse(lower, kind), Record::parse(upper, kind));
+    newer(Record::parse(lower, kind), Record::parse(upper, kind))
+}
+
+/// Which of a file's two records counts.
+pub(super) fn newer(lower: Option<Record>, upper: Option<Record>) -> Option<Record> {
     match (lower, upper) {
         (Some(lower), Some(upper)) if lower.generation > upper.generation => Some(lower),
         (lower, upper) => upper.or(lower),

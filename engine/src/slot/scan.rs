@@ -58,6 +58,12 @@ pub(crate) struct SeenFrame<'a> {
     pub index: u64,
     /// Offset of the frame in the file.
     pub offset: u64,
+    /// Bytes of the whole payload.
+    #[cfg_attr(
+        not(any(test, feature = "internals")),
+        allow(dead_code, reason = "for the tools, through `internals`")
+    )]
+    pub payload_len: u32,
     /// The payload, or as much of its start as may hold a symbol delta.
     pub payload: &'a [u8],
 }
@@ -164,6 +170,7 @@ impl Pass<'_> {
             SeenFrame {
                 index,
                 offset,
+                payload_len: head.payload_len,
                 payload,
             },
         );

@@ -15,13 +15,12 @@
 //! | `apply` | a message's way: header, dictionary, tables |
 //! | `quick` | the short way for small messages of a known shape |
 //! | `walk` | looking at every value |
-//! | `store`, `ndjson` | rows as text in files |
+//! | `store` | rows as text in files ([`forebay_wire::ndjson`]) |
 
 mod apply;
 mod config;
 mod connection;
 mod delayed;
-mod ndjson;
 mod quick;
 mod server;
 mod store;

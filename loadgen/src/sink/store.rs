@@ -15,8 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay_wire::decode::{DecodeError, Table};
 use forebay_wire::dict::ConnectionDict;
-
-use super::ndjson;
+use forebay_wire::ndjson::Rows;
 
 #[derive(Debug)]
 struct TableFile {
@@ -118,7 +117,11 @@ impl<'s> RowWriter<'s> {
         dict: &ConnectionDict,
     ) -> Result<(), DecodeError> {
         let start = self.text.len();
-        let result = ndjson::append_rows(&mut self.text, block, dict);
+        let result = Rows::new(block, dict).map(|mut rows| {
+            while rows.append_next(&mut self.text) {
+                self.text.push(b'\n');
+            }
+        });
         self.chunks.push(Chunk {
             table: Arc::clone(table),
             text: start..self.text.len(),

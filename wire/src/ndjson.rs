@@ -1,4 +1,5 @@
-//! Rows as text, one JSON object a line.
+//! Rows as text, one JSON object each: what a server that keeps rows as text and a tool that shows
+//! them write.
 //!
 //! | column | cell |
 //! |---|---|
@@ -22,15 +23,24 @@
 
 use std::io::Write;
 
-use forebay_wire::decode::{
+use crate::decode::{
     ArrayValue, Cell, Cells, Column, DecodeError, FixedValue, Table, Uuid, Values,
 };
-use forebay_wire::dict::ConnectionDict;
+use crate::dict::ConnectionDict;
 
 /// Name of the designated timestamp, as in tables that the server creates.
 const DESIGNATED: &str = "timestamp";
 
+/// The rows of a block, one object at a time.
+#[derive(Debug)]
+pub struct Rows<'a> {
+    sources: Vec<Source<'a>>,
+    dict: &'a ConnectionDict,
+    left: usize,
+}
+
 /// A column ready to give its cells one by one.
+#[derive(Debug)]
 struct Source<'a> {
     /// `"name":`, with a comma or brace in front.
     key: Vec<u8>,
@@ -39,44 +49,54 @@ struct Source<'a> {
     local_symbols: Vec<&'a str>,
 }
 
-/// Appends the rows of a block.
-pub(super) fn append_rows(
-    out: &mut Vec<u8>,
-    block: &Table<'_>,
-    dict: &ConnectionDict,
-) -> Result<(), DecodeError> {
-    let has_designated = block.definitions().any(|(name, _)| name.is_empty());
-    let mut sources = Vec::with_capacity(block.column_count());
-    for column in block.columns() {
-        let column = column?;
-        // A second column of that name would be the designated one to the server as well.
-        if has_designated && column.name == DESIGNATED {
-            continue;
+impl<'a> Rows<'a> {
+    /// Gets ready for the rows of `block`, whose symbols are in `dict` or its own. An id that is
+    /// in neither shows as `null`.
+    pub fn new(block: &Table<'a>, dict: &'a ConnectionDict) -> Result<Self, DecodeError> {
+        let has_designated = block.definitions().any(|(name, _)| name.is_empty());
+        let mut sources = Vec::with_capacity(block.column_count());
+        for column in block.columns() {
+            let column = column?;
+            // A second column of that name would be the designated one to the server as well.
+            if has_designated && column.name == DESIGNATED {
+                continue;
+            }
+            sources.push(Source::new(&column, sources.is_empty()));
         }
-        sources.push(Source::new(&column, sources.is_empty()));
+        Ok(Self {
+            sources,
+            dict,
+            left: block.row_count(),
+        })
     }
-    for _ in 0..block.row_count() {
-        if sources.is_empty() {
+
+    /// Appends the next row as an object, without a newline; `false` when there is none.
+    pub fn append_next(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(left) = self.left.checked_sub(1) else {
+            return false;
+        };
+        self.left = left;
+        if self.sources.is_empty() {
             out.push(b'{');
         }
-        for source in &mut sources {
+        for source in &mut self.sources {
             out.extend_from_slice(&source.key);
             match source.cells.next().flatten() {
                 Some(cell) if source.has_bitmap || !is_sentinel(&cell) => {
-                    write_cell(out, &cell, &source.local_symbols, dict);
+                    write_cell(out, &cell, &source.local_symbols, self.dict);
                 }
                 _ => out.extend_from_slice(b"null"),
             }
         }
-        out.extend_from_slice(b"}\n");
+        out.push(b'}');
+        true
     }
-    Ok(())
 }
 
 impl<'a> Source<'a> {
     fn new(column: &Column<'a>, is_first: bool) -> Self {
         let mut key = vec![if is_first { b'{' } else { b',' }];
-        write_text(
+        append_text(
             &mut key,
             if column.name.is_empty() {
                 DESIGNATED
@@ -130,8 +150,8 @@ fn write_cell(out: &mut Vec<u8>, cell: &Cell<'_>, local: &[&str], dict: &Connect
         Cell::Geohash {
             bits, precision, ..
         } => put(out, format_args!("\"{bits}/{precision}\"")),
-        Cell::Text(Ok(text)) => write_text(out, text),
-        Cell::Text(Err(bytes)) => write_text(out, &String::from_utf8_lossy(bytes)),
+        Cell::Text(Ok(text)) => append_text(out, text),
+        Cell::Text(Err(bytes)) => append_text(out, &String::from_utf8_lossy(bytes)),
         Cell::Bytes(bytes) => {
             out.push(b'"');
             for byte in *bytes {
@@ -170,7 +190,7 @@ fn write_symbol(out: &mut Vec<u8>, id: u64, local: &[&str], dict: &ConnectionDic
         from_local
     };
     match text {
-        Some(text) => write_text(out, text),
+        Some(text) => append_text(out, text),
         None => out.extend_from_slice(b"null"),
     }
 }
@@ -205,10 +225,38 @@ fn write_array<T: FixedValue>(
     out.extend_from_slice(b"]}");
 }
 
-fn write_text(out: &mut Vec<u8>, text: &str) {
-    serde_json::to_writer(&mut *out, text).expect("text is always JSON, and a Vec takes all of it");
+/// Appends a text with its quotes, escaped where JSON demands it.
+pub fn append_text(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    for byte in text.bytes() {
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            0x0c => out.extend_from_slice(b"\\f"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            0..0x20 => put(out, format_args!("\\u{byte:04x}")),
+            _ => out.push(byte),
+        }
+    }
+    out.push(b'"');
 }
 
 fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text).expect("a Vec takes all of it");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_escaped_as_json_demands_and_no_further() {
+        let mut out = Vec::new();
+        append_text(&mut out, "a\"b\\c\n\r\t\u{8}\u{c}\u{1}\u{1f}\u{7f}é/");
+        let want = "\"a\\\"b\\\\c\\n\\r\\t\\b\\f\\u0001\\u001f\u{7f}é/\"";
+        assert_eq!(String::from_utf8(out).unwrap(), want);
+    }
 }
