@@ -136,10 +136,15 @@ fn a_directory_that_cannot_be_renamed_is_a_disk_error_and_stays_as_it_was() {
 #[test]
 fn errors_that_may_pass_never_set_a_slot_aside() {
     for errno in [libc::EIO, libc::EACCES, libc::EMFILE, libc::ENOMEM] {
-        let disk = damaged();
-        disk.refuse(Some(("read", errno)));
-        let error = refusal(&disk);
-        assert!(matches!(error, Error::Disk { .. }), "{error}");
-        assert_eq!(disk.names("/d/sf"), ["id"]);
+        for call in ["read", "open segment", "sync", "allocate", "syncdir"] {
+            let disk = damaged();
+            disk.refuse(Some((call, errno)));
+            let error = refusal(&disk);
+            assert!(matches!(error, Error::Disk { .. }), "{error}");
+            assert!(error.is_retryable());
+            assert_eq!(disk.names("/d/sf"), ["id"]);
+            disk.refuse(None);
+            set_aside(&disk);
+        }
     }
 }

@@ -294,6 +294,11 @@ impl Fs for Disk {
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File> {
         let (parent, name) = split(path);
+        if let Some(("open segment", errno)) = self.state().refused
+            && crate::slot::names::is_segment(&name)
+        {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
         let found = {
             let mut state = self.state();
             state.directory(&parent)?.now.get(&name).copied()
