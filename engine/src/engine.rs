@@ -8,12 +8,12 @@ use crate::error::Error;
 use crate::io::sys::{EventFd, RealFs, monotonic_nanos};
 use crate::io::uring::{self, Hosted, Tap, UringIo};
 use crate::io::{BLOCK, Fs, OpenMode};
-use crate::observe::{LatencyHistogram, Stats};
+use crate::observe::{Counters, LatencyHistogram, Stats};
 use crate::producer::{Producer, ProducerOptions};
 use crate::router::gate::{Gate, lock};
 use crate::router::lane::{self, Stage};
 use crate::shard::{Handover, Remains, Shard};
-use crate::slot::{self, Drained, SlotOptions};
+use crate::slot::{self, Drained, RecoveryReport, SetAside, SlotOptions};
 use crate::steward::{self, StewardThreads};
 
 /// How long `connect` waits for the shard's thread; rows are taken anyway afterwards.
@@ -44,6 +44,7 @@ pub enum Latency {
 pub struct Engine {
     config: Config,
     gate: Arc<Gate>,
+    set_aside: Option<SetAside>,
     running: Mutex<Option<Running>>,
 }
 
@@ -91,9 +92,10 @@ impl Engine {
         let lock = handover.as_ref().map(|handover| handover.slot.lock.clone());
         let bell = EventFd::new().map_err(|error| unsupported("eventfd", &error))?;
         let gate = Arc::new(Gate::new(bell));
-        if let Some(handover) = &handover {
-            let torn = handover.slot.report.torn_tail_bytes;
-            gate.counters.torn_tail_bytes.set(torn);
+        let report = handover.as_ref().map(|handover| &handover.slot.report);
+        let set_aside = report.and_then(|report| report.set_aside.clone());
+        if let Some(report) = report {
+            count_recovery(&gate.counters, report);
         }
         let (steward, threads) = steward::spawn(&RealFs, &gate)?;
         let io = UringIo::new(Arc::clone(&gate), steward, lock.as_ref(), tap)
@@ -107,6 +109,7 @@ impl Engine {
         let engine = Self {
             config,
             gate,
+            set_aside,
             running,
         };
         // A moment, so that the first batches do not wait for the thread to come up.
@@ -168,6 +171,12 @@ impl Engine {
     /// A snapshot of the counters.
     pub fn stats(&self) -> Stats {
         self.gate.counters.stats()
+    }
+
+    /// The damaged slot that this start put aside, if there was one: its frames are not delivered,
+    /// every byte of it is kept, and this engine began with an empty slot.
+    pub fn set_aside(&self) -> Option<&SetAside> {
+        self.set_aside.as_ref()
     }
 
     /// Why the last connection, attempt or spare segment failed; `None` if nothing has yet. What
@@ -271,6 +280,22 @@ pub(crate) fn new_producer(config: &Config, gate: &Arc<Gate>) -> Producer {
     let (writer, end, lane) = lane::lane(config.intake_ring_bytes);
     gate.join(Arc::clone(&lane), end);
     Producer::new(options(config), Arc::clone(gate), lane, writer)
+}
+
+/// What the opener found, for the counters. The shard does not run yet: there is one writer.
+fn count_recovery(counters: &Counters, report: &RecoveryReport) {
+    counters.torn_tail_bytes.set(report.torn_tail_bytes);
+    counters.torn_tail_frames.set(report.torn_tail_frames());
+    counters.sealed_residues.set(report.sealed_residues());
+    counters
+        .slots_set_aside
+        .set(u64::from(report.set_aside.is_some()));
+    counters.deferred_frames_retired.set(report.deferred_frames);
+    let moved = &report.moved;
+    counters
+        .slot_host_changes
+        .set(u64::from(moved.hosts.is_some()));
+    counters.slot_reboots.set(u64::from(moved.rebooted));
 }
 
 /// Opens the configured slot; `None` in memory mode.

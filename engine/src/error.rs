@@ -94,7 +94,8 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// Bytes on disk are not what this format allows; nothing was touched.
+    /// The slot is damaged and could not be set aside: nothing was touched. A damaged slot that
+    /// could is no error, but [`Engine::set_aside`](crate::Engine::set_aside).
     #[error("{path:?} at offset {offset}: {reason}")]
     Corrupt {
         /// File at fault.

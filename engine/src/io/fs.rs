@@ -42,6 +42,16 @@ pub(crate) struct Entry {
     pub bytes: u64,
 }
 
+/// A host and its boot. What cannot be learned is empty, and then equals nothing and differs from
+/// nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Machine {
+    /// Host name.
+    pub host: String,
+    /// Id of the kernel's boot.
+    pub boot: String,
+}
+
 /// Blocking file system calls. Errors are the kernel's, with `EINTR` retried.
 pub(crate) trait Fs: Send + Sync {
     /// Creates one directory level, mode 0700.
@@ -67,7 +77,7 @@ pub(crate) trait Fs: Send + Sync {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Removes a file.
     fn unlink(&self, path: &Path) -> io::Result<()>;
-    /// Renames; an existing target is replaced.
+    /// Renames a file or a directory; an existing target file is replaced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// `flock(LOCK_EX | LOCK_NB)`: `false` when somebody else holds it.
     fn try_lock(&self, file: &File) -> io::Result<bool>;
@@ -81,4 +91,10 @@ pub(crate) trait Fs: Send + Sync {
     fn wall_micros(&self) -> u64;
     /// The process id to write into `.lock.pid`.
     fn pid(&self) -> u32;
+    /// Whether `path` still names the open file; `false` when it names another or nothing.
+    fn is_at(&self, file: &File, path: &Path) -> io::Result<bool>;
+    /// Where this process runs.
+    fn machine(&self) -> Machine;
+    /// A random number, to name things by.
+    fn random(&self) -> u64;
 }

@@ -24,7 +24,7 @@ use std::io;
 use std::net::SocketAddr;
 
 pub(crate) use file::{File, FileOwner};
-pub(crate) use fs::{Entry, EntryKind, Fs, OpenMode};
+pub(crate) use fs::{Entry, EntryKind, Fs, Machine, OpenMode};
 pub(crate) use ops::{DiskOp, Done, Reply, Request, SpareFile, Token};
 pub(crate) use sys::{BLOCK, Pinned, Region};
 

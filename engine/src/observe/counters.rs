@@ -144,4 +144,16 @@ counters! {
     blocked_by_cap,
     /// Disk operations that failed.
     disk_errors,
+    /// Whole frames behind a damaged one of the active segment at start: kept aside, not delivered.
+    torn_tail_frames,
+    /// Sealed segments with bytes behind their last frame, repaired at start.
+    sealed_residues,
+    /// Damaged slots put aside at start.
+    slots_set_aside,
+    /// Frames of a transaction that was never committed, retired at start.
+    deferred_frames_retired,
+    /// Starts on a slot that was last open on another host.
+    slot_host_changes,
+    /// Starts on a slot that was last open before its machine was started again.
+    slot_reboots,
 }

@@ -1,8 +1,9 @@
-//! Which files of a slot with a manifest form its chain (slot-format.md section 8, steps 4 to 7).
+//! Which files of a slot form its chain (slot-format.md section 8, steps 4 to 7).
 //!
 //! Pure: it judges what the scans found and touches nothing. The chain is accepted only when it
-//! starts at the manifest's head, has no gap, and ends in the manifest's active segment; anything
-//! else is an error that names the file.
+//! starts at the manifest's head, has no gap, and ends in the manifest's active segment; in a slot
+//! of the form before manifests, when it has no gap and nothing speaks of a manifest. Anything else
+//! is an error that names the file.
 
 use std::path::Path;
 
@@ -67,6 +68,43 @@ pub(crate) struct Judge<'a> {
     pub damaged: &'a [Damaged],
 }
 
+/// Picks the chain of a slot without a manifest, `state` saying why there is none.
+pub(crate) fn decide_without_manifest(
+    dir: &Path,
+    damaged: &[Damaged],
+    state: &str,
+    found: Vec<Candidate>,
+) -> Result<Chain, Error> {
+    if let Some(Damaged { name, error }) = damaged.first() {
+        return Err(Error::Corrupt {
+            path: dir.join(name),
+            offset: error.offset(),
+            reason: format!("{error}, and {state}"),
+        });
+    }
+    let flagged = found.iter().find(|c| c.scan.header.manifest_required);
+    if let Some(Candidate { name, .. }) = flagged {
+        return Err(Error::Corrupt {
+            path: dir.join(name),
+            offset: 5,
+            reason: format!("the segment demands a manifest, but {state}"),
+        });
+    }
+    let bases = || found.iter().filter(|c| c.scan.frames > 0);
+    let judge = Judge {
+        dir,
+        head: bases().map(Candidate::base).min().unwrap_or(0),
+        active: bases().map(Candidate::base).max().unwrap_or(0),
+        damaged,
+    };
+    if bases().next().is_none() {
+        // Files of a first open that died before it made the manifest.
+        let (links, extras) = (Vec::new(), found);
+        return Ok(Chain { links, extras });
+    }
+    judge.decide(found)
+}
+
 impl Judge<'_> {
     /// Picks the chain out of all readable segments.
     pub(crate) fn decide(&self, found: Vec<Candidate>) -> Result<Chain, Error> {
@@ -96,7 +134,6 @@ impl Judge<'_> {
                 None => return Err(self.active_missing(end)),
             }
         }
-        self.sealed_are_clean(&links)?;
         Ok(Chain { links, extras })
     }
 
@@ -154,21 +191,6 @@ impl Judge<'_> {
             self.active
         );
         self.corrupt(MANIFEST, 0, reason)
-    }
-
-    /// A segment that is followed by another is zero behind its last frame, always.
-    fn sealed_are_clean(&self, links: &[Candidate]) -> Result<(), Error> {
-        let sealed = links.len().saturating_sub(1);
-        for link in links.iter().take(sealed) {
-            if let Some(residue) = link.scan.residue {
-                let reason = format!(
-                    "non-zero bytes up to offset {} behind the last frame of a sealed segment",
-                    residue.last
-                );
-                return Err(self.corrupt(&link.name, residue.first, reason));
-            }
-        }
-        Ok(())
     }
 
     fn corrupt(&self, name: &str, offset: u64, mut reason: String) -> Error {

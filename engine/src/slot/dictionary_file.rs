@@ -3,11 +3,13 @@
 //! Loading only reads; [`DictionaryFile::commit`] changes the file, once recovery has decided that
 //! the slot is whole.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::chunk::{self, CHUNK_HEAD_MAX, FileHeader, HEADER, HEADER_BYTES, HEADER_LEN};
 use super::dictionary::{Dictionary, STRING_BYTES_MAX};
 use super::names::DICTIONARY;
+use super::salvage;
 use super::window::Window;
 use crate::error::Error;
 use crate::io::{File, Fs, OpenMode};
@@ -132,7 +134,15 @@ pub(super) fn next_chunk(
 impl DictionaryFile {
     /// Makes the file hold exactly `dictionary`: creates it, cuts what does not count, appends what
     /// it lacks as one chunk. Synced if anything changed; a created name by the caller.
-    pub(crate) fn commit(self, fs: &dyn Fs, dictionary: &Dictionary) -> Result<Committed, Error> {
+    ///
+    /// What is cut off is kept beside the file: it may hold chunks that nobody needs any more but
+    /// somebody may look for.
+    pub(crate) fn commit(
+        self,
+        fs: &dyn Fs,
+        dir: &Path,
+        dictionary: &Dictionary,
+    ) -> Result<Committed, Error> {
         let Self {
             path,
             file,
@@ -152,6 +162,9 @@ impl DictionaryFile {
         };
         let mut bytes = end;
         if size > end {
+            if holds_bytes(fs, &file, end..size).map_err(disk("read", end))? {
+                salvage::keep(fs, dir, DICTIONARY, end..size, "torn")?;
+            }
             fs.set_bytes(&file, end).map_err(disk("truncate", end))?;
         }
         if end == 0 {
@@ -177,4 +190,10 @@ impl DictionaryFile {
             rebuilt,
         })
     }
+}
+
+fn holds_bytes(fs: &dyn Fs, file: &File, range: Range<u64>) -> std::io::Result<bool> {
+    let mut buffer = Vec::new();
+    let found = Window::new(fs, file, &mut buffer).nonzero(range.start, range.end)?;
+    Ok(found.is_some())
 }

@@ -6,8 +6,29 @@
 use std::io;
 use std::path::Path;
 
-use super::record::{DUAL_BYTES, HALF_LEN, Kind, Record, current};
+use super::record::{DUAL_BYTES, HALF_LEN, Kind, Record, current, older};
+use super::whole;
 use crate::io::{File, Fs, OpenMode};
+
+/// What a dual-record file was found to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// A valid record.
+    Current,
+    /// A valid record in a file of an older form.
+    Older,
+    /// The present size and nothing but zeros: no record was written yet.
+    Blank,
+    /// Anything else.
+    Unusable,
+}
+
+impl Content {
+    /// Whether there is a record.
+    pub(crate) fn is_valid(self) -> bool {
+        matches!(self, Self::Current | Self::Older)
+    }
+}
 
 /// `sf-manifest.bin` or `.ack-watermark`, opened for buffered reading and writing.
 #[derive(Debug, Clone)]
@@ -43,18 +64,53 @@ impl DualFile {
         Ok(Self::blank(file, kind))
     }
 
-    /// Opens an existing file; `None` beside it when it has another size or no valid record.
-    pub(crate) fn open(fs: &dyn Fs, path: &Path, kind: Kind) -> io::Result<(Self, bool)> {
+    /// Opens an existing file and says what it holds.
+    pub(crate) fn open(fs: &dyn Fs, path: &Path, kind: Kind) -> io::Result<(Self, Content)> {
         let file = fs.open(path, OpenMode::ReadWrite)?;
         let mut bytes = [0; 2 * HALF_LEN];
         let mut dual = Self::blank(file, kind);
-        let whole = fs.bytes(&dual.file)? == DUAL_BYTES
-            && fs.read_at(&dual.file, &mut bytes, 0)? == bytes.len();
-        let record = if whole { current(&bytes, kind) } else { None };
+        let size = fs.bytes(&dual.file)?;
+        let len = fs.read_at(&dual.file, &mut bytes, 0)?;
+        let bytes = bytes.get(..len).unwrap_or_default();
+        let (record, valid) = if size == DUAL_BYTES {
+            (current(bytes, kind), Content::Current)
+        } else if size == len as u64 {
+            (older(bytes, kind), Content::Older)
+        } else {
+            (None, Content::Unusable)
+        };
         if let Some(record) = record {
             dual.set_current(record);
+            return Ok((dual, valid));
         }
-        Ok((dual, record.is_some()))
+        let blank = size == DUAL_BYTES && bytes.iter().all(|byte| *byte == 0);
+        let content = if blank {
+            Content::Blank
+        } else {
+            Content::Unusable
+        };
+        Ok((dual, content))
+    }
+
+    /// A new file of the present form with this record, whole and durable, in place of whatever
+    /// had the name.
+    pub(crate) fn place(
+        fs: &dyn Fs,
+        dir: &Path,
+        name: &str,
+        kind: Kind,
+        record: Record,
+    ) -> io::Result<Self> {
+        let half = record.to_half(kind);
+        let blank = [0; HALF_LEN];
+        let halves = if record.offset() == 0 {
+            [half, blank]
+        } else {
+            [blank, half]
+        };
+        let mut new = Self::blank(whole::write(fs, dir, name, halves.as_flattened())?, kind);
+        new.set_current(record);
+        Ok(new)
     }
 
     /// Empties a file of another size or content: 8,192 zero bytes, synced.

@@ -20,10 +20,19 @@ pub(crate) const DELTA_PREFIX_LEN: usize = 16 << 20;
 const MESSAGE_HEADER_LEN: usize = 12;
 const MAGIC: &[u8] = b"QWP1";
 const DELTA_FLAG: u8 = 0x08;
+const DEFER_COMMIT_FLAG: u8 = 0x01;
 
 /// Whether a message that starts like this carries a symbol delta.
 pub(crate) fn has_delta(message: &[u8]) -> bool {
     message.starts_with(MAGIC) && message.get(5).is_some_and(|flags| flags & DELTA_FLAG != 0)
+}
+
+/// Whether a message that starts like this is known to leave its commit to a later one.
+pub(crate) fn defers_commit(message: &[u8]) -> bool {
+    let flags = message.get(5).copied().unwrap_or_default();
+    message.len() >= MESSAGE_HEADER_LEN
+        && message.starts_with(MAGIC)
+        && flags & DEFER_COMMIT_FLAG != 0
 }
 
 /// A frame that the dictionary does not fit.
@@ -50,12 +59,15 @@ pub(crate) struct Fold {
     first: Option<Misfit>,
     /// The first from `claimed` on that did not fit.
     first_unacked: Option<Misfit>,
+    /// Ids of the file, and of the frames up to the last that commits.
+    committed: u32,
 }
 
 impl Fold {
     /// Starts from what the file holds, with the first FSN that the watermark does not call acked.
     pub(crate) fn new(dictionary: Dictionary, claimed: Fsn) -> Self {
         Self {
+            committed: dictionary.len(),
             dictionary,
             claimed,
             first: None,
@@ -64,20 +76,28 @@ impl Fold {
     }
 
     /// The first frame that did not fit and must be delivered; the watermark is believed or not.
-    pub(crate) fn misfit(&mut self, believed: bool) -> Option<Misfit> {
-        if believed {
+    /// Frames from `end` on are never delivered.
+    pub(crate) fn misfit(&mut self, believed: bool, end: Fsn) -> Option<Misfit> {
+        let first = if believed {
             self.first_unacked.take()
         } else {
             self.first.take()
-        }
+        };
+        first.filter(|misfit| misfit.fsn < end)
+    }
+
+    /// All ids, without those that only an unfinished group of frames introduced.
+    pub(crate) fn into_dictionary(self) -> Dictionary {
+        let mut dictionary = self.dictionary;
+        dictionary.truncate(self.committed);
+        dictionary
     }
 
     /// Folds the delta of one frame's payload.
     pub(crate) fn frame(&mut self, fsn: Fsn, file: &str, offset: u64, payload: &[u8]) {
-        if !has_delta(payload) {
-            return;
-        }
-        if let Err(reason) = self.delta(payload) {
+        if has_delta(payload)
+            && let Err(reason) = self.delta(payload)
+        {
             let misfit = Misfit {
                 fsn,
                 offset,
@@ -88,6 +108,9 @@ impl Fold {
                 self.first_unacked.get_or_insert_with(|| misfit.clone());
             }
             self.first.get_or_insert(misfit);
+        }
+        if !defers_commit(payload) {
+            self.committed = self.dictionary.len();
         }
     }
 
@@ -135,8 +158,11 @@ impl Fold {
 }
 
 #[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "positions of the test")]
 mod tests {
     use super::*;
+
+    const ALL: Fsn = Fsn(u64::MAX);
 
     fn message(start: u64, symbols: &[&str]) -> Vec<u8> {
         let mut out = b"QWP1\x01\x08\x01\0\0\0\0\0".to_vec();
@@ -167,11 +193,31 @@ mod tests {
             message(0, &["one", "two", "three", "four"]),
             b"not a message".to_vec(),
         ]);
-        assert_eq!((fold.misfit(true), fold.misfit(false)), (None, None));
+        assert_eq!(
+            (fold.misfit(true, ALL), fold.misfit(false, ALL)),
+            (None, None)
+        );
         assert_eq!(
             fold.dictionary.entries(0, 4),
             b"\x03one\x03two\x05three\x04four"
         );
+    }
+
+    #[test]
+    fn an_unfinished_group_adds_no_symbols_and_needs_none() {
+        let deferred = |start, symbols: &[&str]| {
+            let mut message = message(start, symbols);
+            message[5] |= DEFER_COMMIT_FLAG;
+            message
+        };
+        let mut fold = folded(&[
+            deferred(0, &["one"]),
+            message(1, &["two"]),
+            deferred(2, &["three"]),
+            deferred(9, &["ten"]),
+        ]);
+        assert_eq!(fold.misfit(true, Fsn(2)), None);
+        assert_eq!(fold.into_dictionary().len(), 2, "the second group is open");
     }
 
     #[test]
@@ -183,17 +229,17 @@ mod tests {
             message(3, &["four"]),
         ]);
         assert_eq!(gap.dictionary.len(), 1);
-        assert_eq!(gap.misfit(true).map(|m| m.fsn), Some(Fsn(2)));
-        assert_eq!(gap.misfit(false).map(|m| m.fsn), Some(Fsn(0)));
+        assert_eq!(gap.misfit(true, ALL).map(|m| m.fsn), Some(Fsn(2)));
+        assert_eq!(gap.misfit(false, ALL).map(|m| m.fsn), Some(Fsn(0)));
         let mut redefined = folded(&[message(0, &["one"]), message(0, &["uno"])]);
-        let reason = redefined.misfit(true).unwrap().reason;
+        let reason = redefined.misfit(true, ALL).unwrap().reason;
         assert_eq!(reason, "the frame gives symbol id 0 another string");
         let mut lie = message(0, &["one"]);
         lie.truncate(16);
-        assert!(folded(&[lie]).misfit(false).is_some());
+        assert!(folded(&[lie]).misfit(false, ALL).is_some());
         let mut endless = message(0, &[]);
         endless.truncate(13);
         endless.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 0x0f]);
-        assert!(folded(&[endless]).misfit(false).is_some());
+        assert!(folded(&[endless]).misfit(false, ALL).is_some());
     }
 }

@@ -11,6 +11,7 @@ use super::chunk::{HEADER, HEADER_BYTES};
 use super::close::remove;
 use super::dictionary::Dictionary;
 use super::dual::DualFile;
+use super::identity;
 use super::names::{DICTIONARY, MANIFEST, WATERMARK, segment};
 use super::opened::{OpenedSegment, OpenedSlot, SlotOptions};
 use super::record::Kind;
@@ -18,6 +19,7 @@ use super::report::RecoveryReport;
 use super::segment::SegmentHeader;
 use super::segment::{FLAGS_OFFSET, HEADER_BYTES as SEGMENT_HEADER_BYTES, MANIFEST_REQUIRED};
 use super::spare::{self, segment_error};
+use super::takeover::last_generation;
 use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
 use crate::io::{File, Fs, OpenMode};
@@ -32,16 +34,9 @@ pub(crate) fn create(
     mut report: RecoveryReport,
 ) -> Result<OpenedSlot, Error> {
     report.fresh = true;
-    if options.total_bytes / 2 < options.segment_bytes {
-        return Err(Error::config(
-            "sf_max_total_bytes",
-            format!(
-                "{} bytes do not hold two segments of {} bytes (sf_max_segment_bytes)",
-                options.total_bytes, options.segment_bytes
-            ),
-        ));
-    }
+    check_room(options)?;
     sync_parents(fs, options)?;
+    identity::create(fs, dir)?;
     let (dictionary_file, watermark) = side_files(fs, dir)?;
     let active = first_segment(fs, dir, first, options.segment_bytes)?;
     let manifest = first_manifest(fs, dir)?;
@@ -65,17 +60,27 @@ pub(crate) fn create(
     Ok(opened)
 }
 
+/// Refuses a cap under which a fresh slot could never rotate.
+pub(crate) fn check_room(options: &SlotOptions) -> Result<(), Error> {
+    if options.total_bytes / 2 >= options.segment_bytes {
+        return Ok(());
+    }
+    Err(Error::config(
+        "sf_max_total_bytes",
+        format!(
+            "{} bytes do not hold two segments of {} bytes (sf_max_segment_bytes)",
+            options.total_bytes, options.segment_bytes
+        ),
+    ))
+}
+
 /// The generation after this one.
 pub(crate) fn following(dir: &Path, generation: Generation) -> Result<Generation, Error> {
     generation
         .0
         .checked_add(1)
         .map(Generation)
-        .ok_or_else(|| Error::Corrupt {
-            path: dir.join(segment(generation)),
-            offset: 0,
-            reason: "the highest possible generation is in use: no segment can follow".to_owned(),
-        })
+        .ok_or_else(|| last_generation(&dir.join(segment(generation))))
 }
 
 /// Sets the flag that demands a manifest, durably.

@@ -1,7 +1,7 @@
 //! The slot directory: its bytes, and opening, recovering and closing it.
 //!
 //! Pure codecs: [`segment`], [`frame`], [`record`], [`chunk`], [`names`]. Decisions without I/O:
-//! [`chain`], [`fold`], [`dictionary`]. Everything else blocks and works over [`crate::io::Fs`]:
+//! [`chain`], [`deferred`], [`fold`], [`dictionary`]. Everything else blocks and works over [`crate::io::Fs`]:
 //! [`open()`] (lock, takeover, recovery or fresh start), [`make_spare`], [`close_drained`]. Those
 //! run on the caller of `connect` or on the steward while no shard holds the slot; from hand-over
 //! to hand-back the shard alone writes the slot's files, on its own ring. `view` looks at a slot
@@ -13,12 +13,15 @@
 mod chain;
 pub(crate) mod chunk;
 mod close;
+mod deferred;
 mod dictionary;
 mod dictionary_file;
 mod dual;
 mod fold;
 pub(crate) mod frame;
 mod fresh;
+mod gather;
+mod identity;
 mod lock;
 pub(crate) mod names;
 mod open;
@@ -26,13 +29,17 @@ mod opened;
 pub(crate) mod record;
 mod recover;
 mod report;
+mod salvage;
 mod scan;
 pub(crate) mod segment;
+mod set_aside;
+mod settle;
 mod spare;
 mod takeover;
 mod tidy;
 #[cfg(any(test, feature = "internals"))]
 pub mod view;
+mod whole;
 mod window;
 
 #[cfg(test)]
@@ -43,4 +50,6 @@ pub(crate) use dictionary::{Dictionary, DictionaryFull};
 pub(crate) use dual::DualFile;
 pub(crate) use open::open;
 pub(crate) use opened::{OpenedSegment, OpenedSlot, SlotOptions};
+pub(crate) use report::RecoveryReport;
+pub use set_aside::SetAside;
 pub(crate) use spare::make_spare;

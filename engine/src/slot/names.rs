@@ -17,11 +17,18 @@ pub(crate) const MANIFEST: &str = "sf-manifest.bin";
 pub(crate) const WATERMARK: &str = ".ack-watermark";
 /// Symbol id to string.
 pub(crate) const DICTIONARY: &str = ".symbol-dict";
+/// Which machine the slot was opened on last.
+pub(crate) const SLOT_ID: &str = ".slot-id";
+/// Why nobody is to drain the slot by itself. In a slot's own directory it means nothing.
+pub(crate) const FAILED: &str = ".failed";
+/// Directory beside the slots with a lock for each: renaming a slot does not carry it along.
+pub(crate) const SLOT_LOCKS: &str = ".slot-locks";
 /// Name under which one official client makes its first segment.
 const INITIAL: &str = "sf-initial.sfa";
 
 const SUFFIX: &str = ".sfa";
 const SET_ASIDE_SUFFIX: &str = ".corrupt";
+const TEMPORARY_SUFFIX: &str = ".forebay-tmp";
 
 /// Name of the segment with this generation.
 pub(crate) fn segment(generation: Generation) -> String {
@@ -31,6 +38,26 @@ pub(crate) fn segment(generation: Generation) -> String {
 /// Name under which recovery keeps a file that it cannot use.
 pub(crate) fn set_aside(name: &str) -> String {
     format!("{name}{SET_ASIDE_SUFFIX}")
+}
+
+/// The `n`th copy of bytes that recovery takes out of a file; `what` says why.
+pub(crate) fn copy(name: &str, what: &str, n: u32) -> String {
+    format!("{name}.{what}-{n}")
+}
+
+/// Name under which a file is prepared before it is renamed to `name`. Nobody else uses it.
+pub(crate) fn temporary(name: &str) -> String {
+    format!("{name}{TEMPORARY_SUFFIX}")
+}
+
+/// Whether [`temporary`] gives such names.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    name.ends_with(TEMPORARY_SUFFIX)
+}
+
+/// The `n`th damaged slot of a sender.
+pub(crate) fn unreplayable(sender_id: &str, n: u32) -> String {
+    format!("{sender_id}.unreplayable-{n}")
 }
 
 /// Whether a file of this name may be a segment.

@@ -1,31 +1,51 @@
-//! Opening a slot: directories, lock, then recovery or a fresh start.
+//! Opening a slot: directories, lock, then recovery, a fresh start, or both: a damaged slot is set
+//! aside and a fresh one takes its name.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::close::remove;
 use super::fresh;
+use super::gather::Inventory;
 use super::lock;
-use super::names::{DICTIONARY, MANIFEST, WATERMARK};
+use super::names::{DICTIONARY, MANIFEST, SLOT_ID, WATERMARK};
 use super::opened::{OpenedSlot, SlotOptions};
-use super::recover::{Recovery, scan_all};
+use super::recover::Recovery;
 use super::report::RecoveryReport;
-use super::scan::Scanner;
-use super::takeover::{Manifest, Survey, survey};
+use super::set_aside::{Damage, set_aside};
+use super::takeover::survey;
 use super::tidy::Leftovers;
 use crate::error::Error;
-use crate::io::{Entry, File, Fs};
+use crate::fsn::Generation;
+use crate::io::{Entry, EntryKind, File, Fs};
 
 /// Opens the slot `<sf_dir>/<sender_id>`, creating it if absent, and recovers what it holds.
 ///
 /// Blocking: for the caller of `connect` or the steward, never for a shard. On an error the lock is
-/// released; on damage nothing in the slot was changed.
+/// released and nothing in the slot was changed, unless the error came from changing it.
 pub(crate) fn open(fs: &dyn Fs, options: &SlotOptions) -> Result<OpenedSlot, Error> {
     let started = fs.now();
     let dir = make_directories(fs, options)?;
     lock::refuse_foreign_owner(&dir, &list(fs, &dir)?)?;
     let lock = lock::acquire(fs, &dir, options.lock_retry)?;
-    match open_locked(fs, options, &dir, lock.clone()) {
+    let mut inventory = Inventory::default();
+    let outcome = match open_locked(fs, options, &dir, lock.clone(), &mut inventory) {
+        Err(Error::Corrupt {
+            path,
+            offset,
+            reason,
+        }) => {
+            let damage = Damage {
+                path,
+                offset,
+                reason,
+                inventory,
+            };
+            begin_again(fs, options, &dir, &lock, &damage)
+        }
+        outcome => outcome,
+    };
+    match outcome {
         Ok(mut opened) => {
             opened.report.elapsed_nanos = fs.now().saturating_sub(started);
             opened
@@ -42,16 +62,27 @@ pub(crate) fn open(fs: &dyn Fs, options: &SlotOptions) -> Result<OpenedSlot, Err
 }
 
 fn make_directories(fs: &dyn Fs, options: &SlotOptions) -> Result<PathBuf, Error> {
-    let dir = options.sf_dir.join(&options.sender_id);
-    for path in [&options.sf_dir, &dir] {
-        match fs.create_dir(path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(Error::disk("create directory", path, 0, error));
-            }
-            _ => {}
+    let sf_dir = &options.sf_dir;
+    create_dir(fs, sf_dir)?;
+    let dir = sf_dir.join(&options.sender_id);
+    if !create_dir(fs, &dir)? {
+        let entries = list(fs, sf_dir)?;
+        let mut slots = entries.iter().filter(|e| e.name == options.sender_id);
+        if slots.any(|entry| entry.kind != EntryKind::Directory) {
+            let source = io::Error::from_raw_os_error(libc::ENOTDIR);
+            return Err(Error::disk("open directory", &dir, 0, source));
         }
     }
     Ok(dir)
+}
+
+/// Creates a directory; `false` when the name is there already.
+fn create_dir(fs: &dyn Fs, path: &Path) -> Result<bool, Error> {
+    match fs.create_dir(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(Error::disk("create directory", path, 0, error)),
+    }
 }
 
 fn list(fs: &dyn Fs, dir: &Path) -> Result<Vec<Entry>, Error> {
@@ -59,66 +90,55 @@ fn list(fs: &dyn Fs, dir: &Path) -> Result<Vec<Entry>, Error> {
         .map_err(|source| Error::disk("list", dir, 0, source))
 }
 
+/// Every [`Error::Corrupt`] from here means that the slot can never be delivered as it is, and that
+/// nothing in it was changed.
 fn open_locked(
     fs: &dyn Fs,
     options: &SlotOptions,
     dir: &Path,
     lock: File,
+    inventory: &mut Inventory,
 ) -> Result<OpenedSlot, Error> {
     let mut report = RecoveryReport::default();
     let entries = list(fs, dir)?;
     lock::refuse_foreign_owner(dir, &entries)?;
     let survey = survey(fs, dir, &entries)?;
     let generation = survey.next_generation;
-    let leftovers = match &survey.manifest {
-        Manifest::Valid(manifest) => match Recovery::read(fs, dir, &survey, manifest)? {
-            Ok(recovery) => {
-                let held = (lock, manifest.clone());
-                return recovery.commit(fs, options, dir, held, generation, report);
-            }
-            Err(leftovers) => leftovers,
-        },
-        Manifest::Absent | Manifest::Invalid => nothing_stored(fs, dir, &survey)?,
-    };
-    clear(fs, dir, leftovers, &mut report)?;
-    fresh::create(fs, options, dir, lock, generation, report)
+    match Recovery::read(fs, dir, survey, inventory)? {
+        Ok(recovery) => recovery.commit(fs, options, dir, lock, report),
+        Err(leftovers) => {
+            clear(fs, dir, leftovers, &mut report)?;
+            fresh::create(fs, options, dir, lock, generation, report)
+        }
+    }
 }
 
-/// Without a manifest only the remains of a first open that died are accepted: segments without the
-/// flag and without a byte of data.
-fn nothing_stored(fs: &dyn Fs, dir: &Path, survey: &Survey) -> Result<Leftovers, Error> {
-    let sorted = scan_all(fs, dir, &survey.segments, &mut Scanner::default(), None)?;
-    let state = match survey.manifest {
-        Manifest::Invalid => "no valid record is in sf-manifest.bin",
-        _ => "there is no sf-manifest.bin",
+/// Puts a damaged slot aside and starts with an empty one of the same name.
+fn begin_again(
+    fs: &dyn Fs,
+    options: &SlotOptions,
+    dir: &Path,
+    old_lock: &File,
+    damage: &Damage,
+) -> Result<OpenedSlot, Error> {
+    // What would refuse the empty slot is found before the old one is touched.
+    fresh::check_room(options)?;
+    let (set_aside, logical) = set_aside(fs, options, dir, damage)?;
+    let report = RecoveryReport {
+        set_aside: Some(set_aside),
+        ..RecoveryReport::default()
     };
-    let corrupt = |name: &str, offset, reason| {
-        Err(Error::Corrupt {
-            path: dir.join(name),
-            offset,
-            reason,
-        })
+    let begin = || {
+        create_dir(fs, dir)?;
+        let lock = lock::acquire(fs, dir, options.lock_retry)?;
+        fresh::create(fs, options, dir, lock, Generation(0), report)
     };
-    if let Some(damaged) = sorted.damaged.first() {
-        let reason = format!("{}, and {state}", damaged.error);
-        return corrupt(&damaged.name, damaged.error.offset(), reason);
+    let opened = begin();
+    for lock in [old_lock, &logical] {
+        // Closing the last descriptor would release it as well.
+        let _ = fs.unlock(lock);
     }
-    for candidate in &sorted.found {
-        let scan = &candidate.scan;
-        if scan.header.manifest_required {
-            let reason = format!("the segment demands a manifest, but {state}");
-            return corrupt(&candidate.name, 5, reason);
-        }
-        if scan.frames > 0 || scan.residue.is_some() {
-            let reason = format!(
-                "{} frames in a slot of the older form without a manifest ({state}); this version \
-                 does not migrate it yet: open it once with an official client",
-                scan.frames
-            );
-            return corrupt(&candidate.name, 24, reason);
-        }
-    }
-    Ok(Leftovers::new(sorted.found, Vec::new(), sorted.blank))
+    opened
 }
 
 /// Finishes a drained close that was cut short. The manifest goes last, once no segment that
@@ -139,7 +159,7 @@ fn clear(
             .map_err(|source| Error::disk("sync", dir, 0, source))
     };
     sync()?;
-    for name in [WATERMARK, DICTIONARY, MANIFEST] {
+    for name in [WATERMARK, DICTIONARY, SLOT_ID, MANIFEST] {
         remove(fs, dir, name)?;
     }
     sync()

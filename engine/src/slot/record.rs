@@ -26,6 +26,11 @@ pub(crate) const HALF_LEN: usize = 4096;
 /// adding 1 per write never overflows.
 const GENERATION_MAX: i64 = i64::MAX / 2;
 
+/// Bytes of a dual-record file of the form before the present one.
+const OLDER_LEN: usize = 128;
+/// Bytes of a watermark file of the form before that.
+const OLDEST_LEN: usize = 16;
+
 const VERSION: u32 = 1;
 const CRC_OFFSET: usize = 60;
 
@@ -122,6 +127,26 @@ impl Record {
 pub(crate) fn current(file: &[u8], kind: Kind) -> Option<Record> {
     let (lower, upper) = file.split_at_checked(HALF_LEN)?;
     newer(Record::parse(lower, kind), Record::parse(upper, kind))
+}
+
+/// The record that counts in a file of an older form (slot-format.md section 3): 128 bytes with the
+/// same records at 0 and 64, or a watermark of 16 bytes, magic at 0 and FSN at 8, without a CRC.
+pub(crate) fn older(file: &[u8], kind: Kind) -> Option<Record> {
+    match file.len() {
+        OLDER_LEN => {
+            let (lower, upper) = file.split_at_checked(RECORD_LEN)?;
+            newer(Record::parse(lower, kind), Record::parse(upper, kind))
+        }
+        OLDEST_LEN if kind == Kind::Watermark && file.starts_with(&kind.magic()) => {
+            let acked = i64::from_le_bytes(*file.get(8..)?.first_chunk()?);
+            kind.allows(acked, 0).then_some(Record {
+                generation: 0,
+                first: acked,
+                second: 0,
+            })
+        }
+        _ => None,
+    }
 }
 
 /// Which of a file's two records counts.
@@ -253,6 +278,30 @@ mod tests {
             bytes[at] = kept;
         }
         assert_eq!(current(&bytes, kind), Some(new));
+    }
+
+    #[test]
+    fn older_forms_are_read() {
+        let kind = Kind::Manifest;
+        let record = |generation, second| Record {
+            generation,
+            first: 4,
+            second,
+        };
+        let mut file = record(2, 8).to_bytes(kind).to_vec();
+        file.extend_from_slice(&record(3, 12).to_bytes(kind));
+        assert_eq!(older(&file, kind), Some(record(3, 12)));
+        assert_eq!(older(&file, Kind::Watermark), None);
+        file[70] ^= 1;
+        assert_eq!(older(&file, kind), Some(record(2, 8)));
+        assert_eq!(older(&file[..127], kind), None);
+        let mut short = b"AKW1\x01\0\0\0".to_vec();
+        short.extend_from_slice(&30_i64.to_le_bytes());
+        let acked = older(&short, Kind::Watermark).map(|record| (record.generation, record.first));
+        assert_eq!(acked, Some((0, 30)));
+        assert_eq!(older(&short, kind), None);
+        short[15] = 0xFF;
+        assert_eq!(older(&short, Kind::Watermark), None, "a negative FSN");
     }
 
     #[test]

@@ -1,150 +1,84 @@
-//! Recovering a slot with a manifest: decide first, then change (slot-format.md section 8).
+//! Recovering a slot: decide first, then change (slot-format.md section 8).
 //!
 //! [`Recovery::read`] only reads; whatever it refuses keeps every byte. [`Recovery::commit`] runs
 //! when the slot is known to be whole, and each of its steps may be repeated by the next open if
-//! this one dies: the watermark is corrected before anything may append, a torn tail is zeroed
-//! before anything may end on its border.
+//! this one dies: a slot of an older form becomes one of the present form, what lies behind the end
+//! of data is copied and zeroed before anything may end on its border, the watermark is corrected
+//! before anything may append.
 
 use std::path::Path;
 
-use super::chain::{Candidate, Chain, Damaged, Judge, Refused, first_unacked};
+use super::chain::{Candidate, Chain, Damaged, Judge, Refused};
+use super::chain::{decide_without_manifest, first_unacked};
+use super::deferred;
 use super::dictionary_file::{self, DictionaryFile};
-use super::dual::DualFile;
+use super::dual::{Content, DualFile};
 use super::fold::Fold;
-use super::fresh::{new_watermark, stamp_flag};
+use super::fresh::stamp_flag;
+use super::gather::{Inventory, scan_all};
+use super::identity::{self, Identity};
 use super::names::{self, WATERMARK};
 use super::opened::{OpenedSegment, OpenedSlot, SlotOptions};
-use super::record::{DUAL_BYTES, Kind};
+use super::record::Kind;
 use super::report::RecoveryReport;
-use super::scan::{Found, Scanner};
-use super::segment::{HEADER_BYTES, HeaderError};
+use super::segment::HEADER_BYTES;
+use super::settle;
 use super::spare::segment_error;
-use super::takeover::{Peeked, Survey};
+use super::takeover::{Manifest, Survey};
 use super::tidy::Leftovers;
 use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
 use crate::io::{File, Fs, OpenMode};
 
-/// Progress of a long scan is logged this often, in nanoseconds.
-const PROGRESS_EVERY: u64 = 2_000_000_000;
-
 /// A slot that was read and found whole.
 #[derive(Debug)]
 pub(crate) struct Recovery {
+    manifest: Manifest,
     chain: Chain,
     leftovers: Leftovers,
     fold: Fold,
     dictionary_file: DictionaryFile,
-    watermark: Option<DualFile>,
+    watermark: Option<(DualFile, Content)>,
+    identity: Option<Identity>,
     acked: Result<Fsn, Refused>,
     next: Fsn,
-}
-
-/// All `*.sfa` files by what they are.
-#[derive(Debug, Default)]
-pub(crate) struct Sorted {
-    /// Segments.
-    pub found: Vec<Candidate>,
-    /// Files with a segment's usual name that are none.
-    pub damaged: Vec<Damaged>,
-    /// Files of zeros.
-    pub blank: Vec<String>,
-}
-
-/// Scans every file; frames of segments with a base in `fold_range` are folded in FSN order.
-pub(crate) fn scan_all(
-    fs: &dyn Fs,
-    dir: &Path,
-    segments: &[Peeked],
-    scanner: &mut Scanner,
-    mut fold: Option<(&mut Fold, std::ops::RangeInclusive<u64>)>,
-) -> Result<Sorted, Error> {
-    let mut sorted = Sorted::default();
-    let mut told = fs.now();
-    for (index, peeked) in segments.iter().enumerate() {
-        let path = dir.join(&peeked.name);
-        let opened = fs.open(&path, OpenMode::Read);
-        let file = opened.map_err(|source| Error::disk("open", &path, 0, source))?;
-        let found = scanner.scan(fs, &file, &path, peeked.bytes, &mut |header, frame| {
-            if let Some((fold, range)) = &mut fold
-                && range.contains(&header.base.0)
-            {
-                let fsn = Fsn(header.base.0.saturating_add(frame.index));
-                fold.frame(fsn, &peeked.name, frame.offset, frame.payload);
-            }
-        })?;
-        match found {
-            Found::Segment(scan) => sorted.found.push(Candidate {
-                name: peeked.name.clone(),
-                bytes: peeked.bytes,
-                scan,
-            }),
-            Found::Blank => sorted.blank.push(peeked.name.clone()),
-            Found::Damaged(HeaderError::Version(version)) => {
-                return Err(unknown_version(&path, version));
-            }
-            Found::Damaged(error) if names::is_canonical_segment(&peeked.name) => {
-                sorted.damaged.push(Damaged {
-                    name: peeked.name.clone(),
-                    error,
-                });
-            }
-            Found::Damaged(error) => {
-                tracing::warn!(file = %path.display(), %error, "FB-R009 not a segment, left alone");
-            }
-        }
-        if fs.now().saturating_sub(told) > PROGRESS_EVERY {
-            told = fs.now();
-            let (done, of) = (index + 1, segments.len());
-            tracing::info!(slot = %dir.display(), done, of, "FB-R010 recovery: segments scanned");
-        }
-    }
-    Ok(sorted)
-}
-
-fn unknown_version(path: &Path, version: u8) -> Error {
-    Error::Unsupported {
-        what: format!("reading {}", path.display()),
-        reason: HeaderError::Version(version).to_string(),
-        remedy: "Open the slot with the client that wrote it; nothing was touched",
-    }
+    next_generation: Generation,
 }
 
 impl Recovery {
     /// Reads everything and decides. `Err(leftovers)` inside: nothing is stored, the slot was
-    /// drained.
+    /// drained or never used. `inventory` tells what was found, also when it is refused.
     pub(crate) fn read(
         fs: &dyn Fs,
         dir: &Path,
-        survey: &Survey,
-        manifest: &DualFile,
+        survey: Survey,
+        inventory: &mut Inventory,
     ) -> Result<Result<Self, Leftovers>, Error> {
+        let identity = identity::read(fs, dir)?;
         let watermark = open_watermark(fs, dir, survey.watermark)?;
         let (dictionary, dictionary_file) =
             dictionary_file::load(fs, dir, survey.dictionary, &mut Vec::new())?;
-        let last_acked = watermark.as_ref().map_or(-1, |watermark| watermark.first);
+        let last_acked = watermark
+            .as_ref()
+            .map_or(-1, |(watermark, _)| watermark.first);
         let claimed = u64::try_from(last_acked).map_or(0, |last| last.saturating_add(1));
         let mut fold = Fold::new(dictionary, Fsn(claimed));
-        let base = |value: i64| u64::try_from(value).unwrap_or(0);
-        let (head, active) = (base(manifest.first), base(manifest.second));
-        let mut scanner = Scanner::default();
-        let fold_in = Some((&mut fold, head..=active));
-        let sorted = scan_all(fs, dir, &survey.segments, &mut scanner, fold_in)?;
-        let judge = Judge {
-            dir,
-            head,
-            active,
-            damaged: &sorted.damaged,
-        };
-        let mut chain = judge.decide(sorted.found)?;
+        let (head, active) = bounds(&survey.manifest).unwrap_or((0, u64::MAX));
+        let sorted = scan_all(fs, dir, &survey.segments, &mut fold, &(head..=active))?;
+        *inventory = sorted.inventory(Fsn(claimed));
+        let mut chain = decide(dir, &survey.manifest, &sorted.damaged, sorted.found)?;
         let extras = std::mem::take(&mut chain.extras);
-        let leftovers = Leftovers::new(extras, sorted.damaged, sorted.blank);
+        let mut unfinished = sorted.blank;
+        unfinished.extend(survey.temporaries);
+        let leftovers = Leftovers::new(extras, sorted.damaged, unfinished);
         let (Some(first), Some(last)) = (chain.links.first(), chain.links.last()) else {
             return Ok(Err(leftovers));
         };
-        let next = Fsn(last.end_fsn());
-        let acked = first_unacked(first.base(), next.0, last_acked);
-        if let Some(misfit) = fold.misfit(acked.is_ok()) {
+        // An official client may have acked an unfinished group locally: its numbers count.
+        let end = last.end_fsn();
+        let next = Fsn(deferred::first_open(&chain.links));
+        let acked = first_unacked(first.base(), end, last_acked).map(|acked| acked.min(next));
+        if let Some(misfit) = fold.misfit(acked.is_ok(), next) {
             return Err(Error::Corrupt {
                 path: dir.join(misfit.file),
                 offset: misfit.offset,
@@ -152,13 +86,16 @@ impl Recovery {
             });
         }
         Ok(Ok(Self {
+            manifest: survey.manifest,
             chain,
             leftovers,
             fold,
             dictionary_file,
             watermark,
+            identity,
             acked,
             next,
+            next_generation: survey.next_generation,
         }))
     }
 
@@ -168,31 +105,30 @@ impl Recovery {
         fs: &dyn Fs,
         options: &SlotOptions,
         dir: &Path,
-        (lock, manifest): (File, DualFile),
-        next_generation: Generation,
+        lock: File,
         mut report: RecoveryReport,
     ) -> Result<OpenedSlot, Error> {
-        for link in self
-            .chain
-            .links
-            .iter()
-            .filter(|l| !l.scan.header.manifest_required)
-        {
+        let mut links = self.chain.links;
+        report.moved = identity::moved(fs, self.identity.as_ref());
+        settle::clean_tails(fs, dir, &links, &mut report)?;
+        let mut manifest = settle::manifest(fs, dir, self.manifest, &links, &mut report)?;
+        for link in links.iter().filter(|l| !l.scan.header.manifest_required) {
             stamp_flag(fs, &dir.join(&link.name))?;
         }
-        if let Some(active) = self.chain.links.last() {
-            zero_tail(fs, &dir.join(&active.name), active, &mut report)?;
-        }
-        let watermark = settle_watermark(fs, dir, self.watermark, self.acked, &mut report)?;
-        let dictionary = self.fold.dictionary;
-        let file = self.dictionary_file.commit(fs, &dictionary)?;
+        let (Ok(acked) | Err(Refused(acked))) = self.acked;
+        let marks = (acked, self.next, self.acked.is_err());
+        let watermark = settle::watermark(fs, dir, self.watermark, marks, &mut report)?;
+        deferred::retire(fs, dir, &mut links, &mut manifest, &mut report)?;
+        let dictionary = self.fold.into_dictionary();
+        let file = self.dictionary_file.commit(fs, dir, &dictionary)?;
         report.dictionary_cut_bytes = file.cut_bytes;
         report.dictionary_rebuilt = file.rebuilt;
         self.leftovers.clear(fs, dir, &mut report);
+        identity::renew(fs, dir, self.identity)?;
         fs.sync_dir(dir)
             .map_err(|source| Error::disk("sync", dir, 0, source))?;
-        let mut segments = Vec::with_capacity(self.chain.links.len());
-        for link in self.chain.links {
+        let mut segments = Vec::with_capacity(links.len());
+        for link in links {
             report.frames += link.scan.frames;
             report.bytes += link.scan.end - HEADER_BYTES;
             segments.push(closed(link));
@@ -203,7 +139,6 @@ impl Recovery {
             let error = |source| segment_error("open for direct I/O", &path, source);
             active.file = Some(file.map_err(error)?);
         }
-        let (Ok(acked) | Err(Refused(acked))) = self.acked;
         let mut opened = OpenedSlot {
             dir: dir.to_path_buf(),
             lock,
@@ -214,7 +149,7 @@ impl Recovery {
             dictionary_bytes: file.bytes,
             segments,
             spares: Vec::new(),
-            next_generation,
+            next_generation: self.next_generation,
             acked,
             next: self.next,
             report,
@@ -224,70 +159,50 @@ impl Recovery {
     }
 }
 
-fn open_watermark(fs: &dyn Fs, dir: &Path, present: bool) -> Result<Option<DualFile>, Error> {
+/// Head and active base of the manifest, if there is a usable one.
+fn bounds(manifest: &Manifest) -> Option<(u64, u64)> {
+    let base = |value: i64| u64::try_from(value).unwrap_or(0);
+    match manifest {
+        Manifest::Valid { file, .. } => Some((base(file.first), base(file.second))),
+        Manifest::Absent | Manifest::Invalid => None,
+    }
+}
+
+fn decide(
+    dir: &Path,
+    manifest: &Manifest,
+    damaged: &[Damaged],
+    found: Vec<Candidate>,
+) -> Result<Chain, Error> {
+    if let Some((head, active)) = bounds(manifest) {
+        let judge = Judge {
+            dir,
+            head,
+            active,
+            damaged,
+        };
+        return judge.decide(found);
+    }
+    let state = match manifest {
+        Manifest::Invalid => "no valid record is in sf-manifest.bin",
+        _ => "there is no sf-manifest.bin",
+    };
+    decide_without_manifest(dir, damaged, state, found)
+}
+
+fn open_watermark(
+    fs: &dyn Fs,
+    dir: &Path,
+    present: bool,
+) -> Result<Option<(DualFile, Content)>, Error> {
     if !present {
         return Ok(None);
     }
     let path = dir.join(WATERMARK);
     match DualFile::open(fs, &path, Kind::Watermark) {
-        Ok((watermark, _)) => Ok(Some(watermark)),
+        Ok(found) => Ok(Some(found)),
         Err(source) => Err(Error::disk("read", &path, 0, source)),
     }
-}
-
-/// Writes the watermark file anew where it is absent, of another size, or claims too much.
-fn settle_watermark(
-    fs: &dyn Fs,
-    dir: &Path,
-    found: Option<DualFile>,
-    acked: Result<Fsn, Refused>,
-    report: &mut RecoveryReport,
-) -> Result<DualFile, Error> {
-    let Some(mut watermark) = found else {
-        return new_watermark(fs, dir);
-    };
-    let path = dir.join(WATERMARK);
-    let mut settle = || {
-        if fs.bytes(&watermark.file)? != DUAL_BYTES {
-            report.watermark_reset = true;
-            watermark.reset(fs)?;
-        }
-        if let Err(Refused(lowest)) = acked {
-            report.watermark_refused = Some(watermark.first);
-            // A base is below 2^63; below base 0 nothing is acked, which -1 says.
-            let corrected = i64::try_from(lowest.0).unwrap_or(i64::MAX) - 1;
-            watermark.write(fs, corrected, 0)?;
-        }
-        Ok(())
-    };
-    settle().map_err(|source| Error::disk("write", &path, 0, source))?;
-    Ok(watermark)
-}
-
-/// Zeroes what lies behind the last frame: appends will go there.
-fn zero_tail(
-    fs: &dyn Fs,
-    path: &Path,
-    active: &Candidate,
-    report: &mut RecoveryReport,
-) -> Result<(), Error> {
-    let Some(residue) = active.scan.residue else {
-        return Ok(());
-    };
-    report.torn_tail_bytes = active.bytes - active.scan.end;
-    let zeros = vec![0; 64 * 1024];
-    let zero = || {
-        let file = fs.open(path, OpenMode::ReadWrite)?;
-        let mut at = residue.first;
-        while at <= residue.last {
-            let left = usize::try_from(residue.last - at + 1).unwrap_or(usize::MAX);
-            let piece = &zeros[..left.min(zeros.len())];
-            fs.write_at(&file, piece, at)?;
-            at += piece.len() as u64;
-        }
-        fs.sync(&file)
-    };
-    zero().map_err(|source| Error::disk("zero", path, residue.first, source))
 }
 
 fn closed(link: Candidate) -> OpenedSegment {

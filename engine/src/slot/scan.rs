@@ -38,6 +38,17 @@ pub(crate) struct Scan {
     pub end: u64,
     /// What lies between `end` and the end of the file, unless all is zero.
     pub residue: Option<Residue>,
+    /// The frames up to the last one that commits.
+    pub committed: Committed,
+}
+
+/// Frames of a segment up to and with the last that does not defer its commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Committed {
+    /// Their number.
+    pub frames: u64,
+    /// Offset behind the last of them.
+    pub end: u64,
 }
 
 /// What a `*.sfa` file turned out to be.
@@ -90,6 +101,7 @@ impl Scanner {
             long: &mut self.long,
             size,
             at: 0,
+            deferred: false,
         };
         pass.run(visit)
             .map_err(|source| Error::disk("read", path, pass.at, source))
@@ -101,6 +113,8 @@ struct Pass<'a> {
     long: &'a mut Vec<u8>,
     size: u64,
     at: u64,
+    /// Whether the frame seen last leaves its commit to a later one.
+    deferred: bool,
 }
 
 impl Pass<'_> {
@@ -116,9 +130,17 @@ impl Pass<'_> {
         };
         self.at = HEADER_BYTES;
         let mut frames = 0;
+        let mut committed = Committed {
+            frames: 0,
+            end: HEADER_BYTES,
+        };
         while let Some(frame) = self.frame(frames, &header, visit)? {
             self.at += FRAME_HEADER_BYTES + u64::from(frame.payload_len);
             frames += 1;
+            if !self.deferred {
+                let end = self.at;
+                committed = Committed { frames, end };
+            }
         }
         let end = self.at;
         let residue = self.window.nonzero(end, self.size)?;
@@ -128,6 +150,7 @@ impl Pass<'_> {
             frames,
             end,
             residue,
+            committed,
         }))
     }
 
@@ -165,6 +188,7 @@ impl Pass<'_> {
             }
             self.long_prefix(payload_len)?
         };
+        let deferred = fold::defers_commit(payload);
         visit(
             header,
             SeenFrame {
@@ -174,6 +198,7 @@ impl Pass<'_> {
                 payload,
             },
         );
+        self.deferred = deferred;
         Ok(Some(head))
     }
 
@@ -220,5 +245,5 @@ impl Pass<'_> {
     }
 }
 
-/// Enough for a segment header and for a message header.
+/// Enough for a segment header and for a message header, of which byte 5 holds the flags.
 const FIRST_LEN: usize = 24;

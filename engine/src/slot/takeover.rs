@@ -7,7 +7,7 @@
 use std::io;
 use std::path::Path;
 
-use super::dual::DualFile;
+use super::dual::{Content, DualFile};
 use super::frame::FRAME_HEADER_LEN;
 use super::names::{self, DICTIONARY, MANIFEST, WATERMARK};
 use super::record::Kind;
@@ -36,7 +36,12 @@ pub(crate) enum Manifest {
     /// Another size, or no valid record.
     Invalid,
     /// It says which segments count.
-    Valid(DualFile),
+    Valid {
+        /// The file.
+        file: DualFile,
+        /// It has an older form and must be rewritten before the slot is used.
+        older: bool,
+    },
 }
 
 /// What is in a slot directory.
@@ -50,6 +55,8 @@ pub(crate) struct Survey {
     pub watermark: bool,
     /// Whether there is a dictionary file.
     pub dictionary: bool,
+    /// Files that an open which died was about to give a name.
+    pub temporaries: Vec<String>,
     /// The first generation that no file has, or had when it was set aside.
     pub next_generation: Generation,
 }
@@ -68,7 +75,7 @@ pub(crate) fn survey(fs: &dyn Fs, dir: &Path, entries: &[Entry]) -> Result<Surve
     }
     let manifest = read_manifest(fs, dir, has(MANIFEST))?;
     let active = match &manifest {
-        Manifest::Valid(manifest) => u64::try_from(manifest.second).unwrap_or(0),
+        Manifest::Valid { file, .. } => u64::try_from(file.second).unwrap_or(0),
         Manifest::Absent | Manifest::Invalid => 0,
     };
     let mut segments = Vec::new();
@@ -88,6 +95,10 @@ pub(crate) fn survey(fs: &dyn Fs, dir: &Path, entries: &[Entry]) -> Result<Surve
         manifest,
         watermark: has(WATERMARK),
         dictionary: has(DICTIONARY),
+        temporaries: files()
+            .filter(|entry| names::is_temporary(&entry.name))
+            .map(|entry| entry.name.clone())
+            .collect(),
         next_generation: next_generation(dir, entries)?,
     })
 }
@@ -98,8 +109,11 @@ fn read_manifest(fs: &dyn Fs, dir: &Path, present: bool) -> Result<Manifest, Err
     }
     let path = dir.join(MANIFEST);
     match DualFile::open(fs, &path, Kind::Manifest) {
-        Ok((manifest, true)) => Ok(Manifest::Valid(manifest)),
-        Ok((_, false)) => Ok(Manifest::Invalid),
+        Ok((file, content)) if content.is_valid() => Ok(Manifest::Valid {
+            file,
+            older: content == Content::Older,
+        }),
+        Ok(_) => Ok(Manifest::Invalid),
         Err(source) => Err(Error::disk("read", &path, 0, source)),
     }
 }
@@ -154,10 +168,15 @@ fn next_generation(dir: &Path, entries: &[Entry]) -> Result<Generation, Error> {
     };
     match highest.checked_add(1) {
         Some(next) => Ok(Generation(next)),
-        None => Err(Error::Corrupt {
-            path: dir.join(name),
-            offset: 0,
-            reason: "the highest possible generation is in use: no segment can follow".to_owned(),
-        }),
+        None => Err(last_generation(&dir.join(name))),
+    }
+}
+
+/// No generation follows the highest. Nothing is damaged, but no segment can be made.
+pub(crate) fn last_generation(path: &Path) -> Error {
+    Error::Unsupported {
+        what: format!("a segment after {}", path.display()),
+        reason: "its name has the highest possible generation".to_owned(),
+        remedy: "Move the file away if it is not part of the slot, or use another sender_id",
     }
 }

@@ -1,6 +1,7 @@
 //! Files outside the chain: removed where nothing can be lost, else renamed to `*.corrupt`
 //! (slot-format.md section 2.4).
 
+use std::io;
 use std::path::Path;
 
 use super::chain::{Candidate, Damaged};
@@ -12,26 +13,28 @@ use crate::io::Fs;
 #[derive(Debug, Default)]
 pub(crate) struct Leftovers {
     remove: Vec<String>,
-    set_aside: Vec<String>,
+    quarantine: Vec<String>,
 }
 
 impl Leftovers {
     /// Sorts them: unused spares, acked segments and blank files go, files with bytes that nobody
     /// can name stay as evidence.
+    ///
+    /// Blank files come with whatever else an open that died was making.
     pub(crate) fn new(extras: Vec<Candidate>, damaged: Vec<Damaged>, blank: Vec<String>) -> Self {
         let mut leftovers = Self {
             remove: blank,
-            set_aside: Vec::new(),
+            quarantine: Vec::new(),
         };
         for extra in extras {
             if extra.scan.residue.is_some() {
-                leftovers.set_aside.push(extra.name);
+                leftovers.quarantine.push(extra.name);
             } else {
                 leftovers.remove.push(extra.name);
             }
         }
         leftovers
-            .set_aside
+            .quarantine
             .extend(damaged.into_iter().map(|damaged| damaged.name));
         leftovers
             .remove
@@ -44,14 +47,28 @@ impl Leftovers {
         for name in self.remove {
             match fs.unlink(&dir.join(&name)) {
                 Ok(()) => report.removed.push(name),
+                // A temporary file that was given its name meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(_) => report.left.push(name),
             }
         }
-        for name in self.set_aside {
-            match fs.rename(&dir.join(&name), &dir.join(names::set_aside(&name))) {
-                Ok(()) => report.set_aside.push(name),
+        for name in self.quarantine {
+            match quarantine(fs, dir, &name) {
+                Ok(()) => report.quarantined.push(name),
                 Err(_) => report.left.push(name),
             }
         }
     }
+}
+
+/// Renames a file to a free `*.corrupt` name.
+pub(crate) fn quarantine(fs: &dyn Fs, dir: &Path, name: &str) -> io::Result<()> {
+    let entries = fs.entries(dir)?;
+    let taken = |to: &String| entries.iter().any(|entry| entry.name == *to);
+    let mut to = names::set_aside(name);
+    let mut tries = (1..=u32::MAX).map(|n| names::copy(name, "corrupt", n));
+    while taken(&to) {
+        to = tries.next().ok_or(io::ErrorKind::AlreadyExists)?;
+    }
+    fs.rename(&dir.join(name), &dir.join(to))
 }

@@ -328,7 +328,7 @@ impl Coverage {
             offset,
             file,
             reason,
-        } = self.0.misfit(believed)?;
+        } = self.0.misfit(believed, Fsn(u64::MAX))?;
         Some((file, offset, format!("frame {fsn}: {reason}")))
     }
 }

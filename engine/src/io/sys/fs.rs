@@ -4,12 +4,12 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
 use super::{check, retry};
-use crate::io::{Entry, EntryKind, File, FileOwner, Fs, OpenMode};
+use crate::io::{Entry, EntryKind, File, FileOwner, Fs, Machine, OpenMode};
 
 /// A descriptor that closes with the last handle.
 pub(crate) struct OwnedFile(pub(crate) std::fs::File);
@@ -161,5 +161,29 @@ impl Fs for RealFs {
 
     fn pid(&self) -> u32 {
         std::process::id()
+    }
+
+    fn is_at(&self, file: &File, path: &Path) -> io::Result<bool> {
+        let open = std_file(file).metadata()?;
+        match std::fs::symlink_metadata(path) {
+            Ok(named) => Ok((open.dev(), open.ino()) == (named.dev(), named.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn machine(&self) -> Machine {
+        let read = |path| {
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            text.trim().to_owned()
+        };
+        Machine {
+            host: read("/proc/sys/kernel/hostname"),
+            boot: read("/proc/sys/kernel/random/boot_id"),
+        }
+    }
+
+    fn random(&self) -> u64 {
+        super::random_u64()
     }
 }

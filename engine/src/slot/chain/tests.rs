@@ -1,7 +1,7 @@
 //! The decision alone, on made-up scans.
 
 use super::*;
-use crate::slot::scan::Residue;
+use crate::slot::scan::{Committed, Residue};
 use crate::slot::segment::SegmentHeader;
 
 fn candidate(generation: u64, base: u64, frames: u64) -> Candidate {
@@ -17,6 +17,10 @@ fn candidate(generation: u64, base: u64, frames: u64) -> Candidate {
             frames,
             end: 24 + 10 * frames,
             residue: None,
+            committed: Committed {
+                frames,
+                end: 24 + 10 * frames,
+            },
         },
     }
 }
@@ -95,7 +99,7 @@ fn refused_chains() {
 }
 
 #[test]
-fn a_torn_empty_is_the_active_and_a_torn_sealed_segment_is_refused() {
+fn a_torn_empty_is_the_active_and_a_torn_sealed_segment_stays_in_the_chain() {
     let mut torn = candidate(0, 0, 0);
     torn.scan.residue = Some(Residue {
         first: 24,
@@ -110,7 +114,7 @@ fn a_torn_empty_is_the_active_and_a_torn_sealed_segment_is_refused() {
         first: 60,
         last: 61,
     });
-    assert!(decide(0, 3, &[sealed, candidate(1, 3, 1)]).is_err());
+    assert_eq!(decide(0, 3, &[sealed, candidate(1, 3, 1)]), Ok(vec![0, 1]));
 }
 
 #[test]
@@ -137,4 +141,33 @@ fn the_watermark_is_believed_up_to_the_last_frame() {
     assert_eq!(first_unacked(3, 5, 1), Ok(Fsn(3)));
     assert_eq!(first_unacked(3, 5, 5), Err(Refused(Fsn(3))));
     assert_eq!(first_unacked(0, 0, i64::MAX), Err(Refused(Fsn(0))));
+}
+
+fn without_manifest(found: &[Candidate]) -> Result<(usize, usize), String> {
+    let unflagged = |mut candidate: Candidate| {
+        candidate.scan.header.manifest_required = candidate.name.contains('f');
+        candidate
+    };
+    let found = found.iter().cloned().map(unflagged).collect();
+    decide_without_manifest(Path::new("/s"), &[], "none", found)
+        .map(|chain| (chain.links.len(), chain.extras.len()))
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_slot_without_a_manifest_is_a_chain_when_it_has_no_gap() {
+    let c = |name: &str, base, frames| Candidate {
+        name: format!("{name}.sa"),
+        ..candidate(0, base, frames)
+    };
+    assert_eq!(without_manifest(&[]), Ok((0, 0)));
+    assert_eq!(without_manifest(&[c("a", 0, 0), c("b", 5, 0)]), Ok((0, 2)));
+    assert_eq!(without_manifest(&[c("a", 7, 3), c("b", 10, 1)]), Ok((2, 0)));
+    assert_eq!(without_manifest(&[c("a", 7, 3), c("b", 10, 0)]), Ok((1, 1)));
+    assert!(
+        without_manifest(&[c("a", 0, 3), c("b", 4, 1)]).is_err(),
+        "gap"
+    );
+    assert!(without_manifest(&[c("a", 0, 3), c("b", 2, 1)]).is_err());
+    assert!(without_manifest(&[c("flagged", 0, 0)]).is_err());
 }

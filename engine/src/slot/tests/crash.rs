@@ -2,6 +2,7 @@
 
 use super::disk::Disk;
 use super::rig::*;
+use super::{aside, deferred, older};
 use crate::fsn::Fsn;
 use crate::slot::open;
 
@@ -123,4 +124,96 @@ fn a_rotation_that_dies_anywhere_keeps_every_synced_frame() {
         );
         assert!(payloads(disk, &slot).len() >= 16);
     });
+}
+
+#[test]
+fn a_slot_that_is_being_set_aside_is_whole_in_one_place_whenever_it_dies() {
+    let make = || {
+        let disk = aside::damaged();
+        disk.settle();
+        disk
+    };
+    let before = {
+        let disk = make();
+        try_open(&disk);
+        disk.files("/d/sf/id.unreplayable-0")
+    };
+    at_every_step(make, try_open, |disk| {
+        let slot = reopen(disk);
+        assert_eq!((slot.acked, slot.next), (Fsn(0), Fsn(0)));
+        let kept = disk.files("/d/sf/id.unreplayable-0");
+        assert_eq!(kept, before, "every byte, and the reason");
+        let names = disk.names("/d/sf");
+        assert_eq!(names, [".slot-locks", "id", "id.unreplayable-0"]);
+    });
+}
+
+#[test]
+fn a_migration_that_dies_anywhere_can_be_repeated() {
+    let make = || {
+        let disk = older::legacy();
+        disk.patch(&segment_path(1), |bytes| bytes[9000] = 1);
+        disk.patch(&segment_path(3), |bytes| bytes[9000] = 1);
+        let mut short = b"AKW1\0\0\0\0".to_vec();
+        short.extend_from_slice(&5_i64.to_le_bytes());
+        disk.put("/d/sf/id/.ack-watermark", &short);
+        disk.settle();
+        disk
+    };
+    at_every_step(make, try_open, |disk| {
+        let slot = reopen(disk);
+        assert_eq!((slot.acked, slot.next), (Fsn(6), Fsn(16)));
+        assert_eq!(payloads(disk, &slot).len(), 16);
+        for generation in [1, 3] {
+            let copy = disk.read(&format!("{}.torn-0", segment_path(generation)));
+            assert!(copy.contains(&1), "the residue is kept");
+        }
+        assert_no_temporaries(disk);
+    });
+}
+
+#[test]
+fn a_manifest_of_an_older_size_is_never_without_a_valid_record() {
+    let make = || {
+        let disk = four_segments();
+        disk.patch("/d/sf/id/sf-manifest.bin", |bytes| {
+            bytes.copy_within(4096..4160, 64);
+            bytes.truncate(128);
+        });
+        disk.settle();
+        disk
+    };
+    at_every_step(make, try_open, |disk| {
+        assert_eq!(reopen(disk).next, Fsn(16));
+        assert_no_temporaries(disk);
+    });
+}
+
+#[test]
+fn retiring_an_unfinished_group_may_die_anywhere() {
+    let segments: &[&[bool]] = &[&[false, false, true], &[true, true], &[true], &[]];
+    at_every_step(
+        || {
+            let disk = deferred::slot_of(segments);
+            disk.settle();
+            disk
+        },
+        try_open,
+        |disk| {
+            let slot = reopen(disk);
+            assert_eq!((slot.acked, slot.next), (Fsn(0), Fsn(2)));
+            assert_eq!(slot.dictionary.len(), 2);
+            assert_eq!(payloads(disk, &slot).len(), 2);
+            let copies = disk.names(SLOT);
+            let copies = copies.iter().filter(|name| name.contains(".deferred-"));
+            assert!(copies.count() >= 3, "every frame of the group is kept");
+            assert_no_temporaries(disk);
+        },
+    );
+}
+
+fn assert_no_temporaries(disk: &Disk) {
+    for name in disk.names(SLOT) {
+        assert!(!name.ends_with(".forebay-tmp"), "{name}");
+    }
 }

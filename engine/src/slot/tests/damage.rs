@@ -1,4 +1,4 @@
-//! Damage that this version refuses, with every byte kept, and remains that it tolerates
+//! Damage for which a slot is set aside, damage that is repaired, and remains that are tolerated
 //! (slot-format.md section 8.2).
 
 use std::path::Path;
@@ -9,15 +9,10 @@ use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
 use crate::io::Fs;
 
-/// The file and offset that a refusal names.
+/// The file and offset for which the slot is set aside.
 fn corrupt(disk: &Disk) -> (String, u64) {
-    match refusal(disk) {
-        Error::Corrupt { path, offset, .. } => (
-            path.file_name().unwrap().to_str().unwrap().to_owned(),
-            offset,
-        ),
-        other => panic!("{other}"),
-    }
+    let (file, offset, _) = set_aside(disk);
+    (file, offset)
 }
 
 fn name(generation: u64) -> String {
@@ -65,8 +60,8 @@ fn a_gap_at_an_exact_frame_boundary_is_found() {
 fn damaged_headers_in_the_chain_are_named() {
     for (at, byte) in [(0, 0), (5, 0x81), (6, 1), (15, 0x80)] {
         for generation in 0..4 {
-            let error = refusal(&patched(generation, at, byte)).to_string();
-            assert!(error.contains(&name(generation)), "{error}");
+            let (_, _, told) = set_aside(&patched(generation, at, byte));
+            assert!(told.reason.contains(&name(generation)), "{}", told.reason);
         }
     }
     let disk = four_segments();
@@ -91,8 +86,26 @@ fn a_flipped_byte_in_a_sealed_segment_is_a_gap() {
 }
 
 #[test]
-fn residue_in_a_sealed_segment_is_named_with_its_offset() {
-    assert_eq!(corrupt(&patched(2, 9000, 1)), (name(2), 9000));
+fn residue_in_a_sealed_segment_is_copied_and_zeroed_and_the_start_goes_on() {
+    let disk = patched(2, 9000, 1);
+    let slot = reopen(&disk);
+    assert_eq!((slot.acked, slot.next), (Fsn(0), Fsn(16)));
+    let [torn] = &slot.report.torn[..] else {
+        panic!("{:?}", slot.report)
+    };
+    assert_eq!(
+        (torn.copy.as_str(), torn.frames, torn.sealed),
+        (format!("{}.torn-0", name(2)).as_str(), 0, true)
+    );
+    assert_eq!(slot.report.sealed_residues(), 1);
+    let end = slot.segments[2].end;
+    let copy = disk.read(&format!("{SLOT}/{}", torn.copy));
+    assert_eq!(copy.len() as u64, SEGMENT_BYTES - end);
+    let nonzero: Vec<usize> = (0..copy.len()).filter(|at| copy[*at] != 0).collect();
+    assert_eq!(nonzero, [9000 - usize::try_from(end).unwrap()]);
+    assert_eq!(disk.read(&segment_path(2))[9000], 0);
+    drop(slot);
+    assert!(reopen(&disk).report.torn.is_empty(), "once");
 }
 
 #[test]
@@ -101,6 +114,7 @@ fn a_lost_manifest_is_noticed() {
     disk.unlink(Path::new("/d/sf/id/sf-manifest.bin")).unwrap();
     assert_eq!(corrupt(&disk).1, 5);
     for bad in [vec![], vec![0; 8192], vec![0xFF; 8192], vec![0; 128]] {
+        let disk = four_segments();
         disk.put("/d/sf/id/sf-manifest.bin", &bad);
         assert_eq!(corrupt(&disk).1, 5);
     }
@@ -117,17 +131,7 @@ fn one_torn_half_of_the_manifest_is_survived_when_the_other_tells_the_truth() {
 }
 
 #[test]
-fn a_slot_of_the_older_form_is_refused_untouched() {
-    let disk = four_segments();
-    for generation in 0..=4 {
-        disk.patch(&segment_path(generation), |bytes| bytes[5] = 0);
-    }
-    disk.unlink(Path::new("/d/sf/id/sf-manifest.bin")).unwrap();
-    assert_eq!(corrupt(&disk), (name(0), 24));
-}
-
-#[test]
-fn frames_beyond_the_active_base_are_refused() {
+fn frames_beyond_the_active_base_are_damage() {
     let disk = four_segments();
     let mut stray = disk.read(&segment_path(3));
     stray[8] = 99;
@@ -136,7 +140,7 @@ fn frames_beyond_the_active_base_are_refused() {
 }
 
 #[test]
-fn a_segment_that_is_there_twice_is_refused() {
+fn a_segment_that_is_there_twice_is_damage() {
     let disk = four_segments();
     disk.put(&segment_path(9), &disk.read(&segment_path(1)));
     assert_eq!(corrupt(&disk).1, 8);
@@ -194,7 +198,7 @@ fn damaged_files_outside_the_chain_are_kept_under_another_name() {
     torn[4000] = 1;
     disk.put(&segment_path(8), &torn);
     let slot = reopen(&disk);
-    assert_eq!(slot.report.set_aside, [name(8), name(7)]);
+    assert_eq!(slot.report.quarantined, [name(8), name(7)]);
     assert_eq!(slot.spares[0].generation, Generation(9));
     let files = disk.files(SLOT);
     assert_eq!(files[&format!("{}.corrupt", name(8))], torn);
@@ -217,7 +221,7 @@ fn acked_segments_below_the_head_are_removed() {
 }
 
 #[test]
-fn a_head_inside_a_segment_is_refused() {
+fn a_head_inside_a_segment_is_damage() {
     let disk = four_segments();
     let mut slot = reopen(&disk);
     slot.manifest.write(&disk, 6, 12).unwrap();

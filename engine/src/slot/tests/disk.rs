@@ -5,13 +5,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::io::{Entry, EntryKind, File, FileOwner, Fs, OpenMode};
+use crate::io::{Entry, EntryKind, File, FileOwner, Fs, Machine, OpenMode};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Node {
     File(usize),
-    Directory,
+    /// By number, so that it keeps its entries when it is renamed.
+    Directory(usize),
 }
+
+type Names = BTreeMap<String, Node>;
 
 #[derive(Clone, Default)]
 struct Both<T> {
@@ -22,7 +25,8 @@ struct Both<T> {
 #[derive(Default)]
 struct State {
     inodes: Vec<Both<Vec<u8>>>,
-    directories: BTreeMap<PathBuf, Both<BTreeMap<String, Node>>>,
+    /// The first is the root.
+    directories: Vec<Both<Names>>,
     handles: HashMap<i32, (usize, OpenMode)>,
     locks: HashMap<usize, i32>,
     handles_made: i32,
@@ -31,6 +35,8 @@ struct State {
     refused: Option<(&'static str, i32)>,
     clock: u64,
     pid: u32,
+    machine: Machine,
+    randoms: u64,
 }
 
 /// The disk. Clones share it.
@@ -58,18 +64,30 @@ impl Disk {
     pub(crate) fn new() -> Self {
         let disk = Self::default();
         let mut state = disk.state();
-        let root = BTreeMap::from([("d".to_owned(), Node::Directory)]);
-        state.directories.insert(
-            "/".into(),
+        let root = Names::from([("d".to_owned(), Node::Directory(1))]);
+        state.directories = vec![
             Both {
                 now: root.clone(),
                 stable: root,
             },
-        );
-        state.directories.insert("/d".into(), Both::default());
+            Both::default(),
+        ];
         state.pid = 4711;
+        state.machine = Machine {
+            host: "here".to_owned(),
+            boot: "first".to_owned(),
+        };
         drop(state);
         disk
+    }
+
+    /// From now on the disk is in this machine.
+    pub(crate) fn move_to(&self, host: &str, boot: &str) {
+        self.restart();
+        self.state().machine = Machine {
+            host: host.to_owned(),
+            boot: boot.to_owned(),
+        };
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -81,6 +99,17 @@ impl Disk {
     /// From now on `steps` changing calls succeed, then every call fails.
     pub(crate) fn die_after(&self, steps: u32) {
         self.state().steps_left = Some(steps);
+    }
+
+    /// Everything is on the platter.
+    pub(crate) fn settle(&self) {
+        let mut state = self.state();
+        for inode in &mut state.inodes {
+            inode.stable.clone_from(&inode.now);
+        }
+        for directory in &mut state.directories {
+            directory.stable.clone_from(&directory.now);
+        }
     }
 
     /// The process is gone; the kernel keeps what it was told.
@@ -107,23 +136,12 @@ impl Disk {
             }
             inode.stable.clone_from(&inode.now);
         }
-        for directory in state.directories.values_mut() {
+        for directory in &mut state.directories {
             if !kept() {
                 directory.now.clone_from(&directory.stable);
             }
             directory.stable.clone_from(&directory.now);
         }
-        let alive = |path: &PathBuf, all: &BTreeMap<PathBuf, Both<BTreeMap<String, Node>>>| {
-            path.ancestors()
-                .zip(path.ancestors().skip(1))
-                .all(|(path, parent)| {
-                    let name = path.file_name().unwrap().to_str().unwrap();
-                    all.get(parent)
-                        .is_some_and(|parent| parent.now.contains_key(name))
-                })
-        };
-        let all = state.directories.clone();
-        state.directories.retain(|path, _| alive(path, &all));
     }
 
     /// Makes the next calls of this kind fail with this error number.
@@ -138,13 +156,20 @@ impl Disk {
 
     /// Names and contents of all files of a directory.
     pub(crate) fn files(&self, dir: &str) -> BTreeMap<String, Vec<u8>> {
-        let state = self.state();
-        let entries = &state.directories[Path::new(dir)].now;
+        let mut state = self.state();
+        let entries = state.directory(Path::new(dir)).unwrap().now.clone();
         let file = |(name, node): (&String, &Node)| match node {
             Node::File(inode) => Some((name.clone(), state.inodes[*inode].now.clone())),
-            Node::Directory => None,
+            Node::Directory(_) => None,
         };
         entries.iter().filter_map(file).collect()
+    }
+
+    /// Names of everything in a directory; none if it is not there.
+    pub(crate) fn names(&self, dir: &str) -> Vec<String> {
+        let mut state = self.state();
+        let found = state.directory(Path::new(dir));
+        found.map_or_else(|_| Vec::new(), |found| found.now.keys().cloned().collect())
     }
 
     /// Contents of a file.
@@ -163,7 +188,7 @@ impl Disk {
         });
         let node = Node::File(state.inodes.len() - 1);
         let (parent, name) = split(Path::new(path));
-        let directory = state.directories.get_mut(&parent).unwrap();
+        let directory = state.directory(&parent).unwrap();
         directory.now.insert(name.clone(), node);
         directory.stable.insert(name, node);
     }
@@ -202,6 +227,17 @@ fn not_found() -> io::Error {
 }
 
 impl State {
+    fn directory(&mut self, path: &Path) -> io::Result<&mut Both<Names>> {
+        let mut at = 0;
+        for name in path.iter().skip(1) {
+            match self.directories[at].now.get(name.to_str().unwrap()) {
+                Some(Node::Directory(inner)) => at = *inner,
+                _ => return Err(not_found()),
+            }
+        }
+        Ok(&mut self.directories[at])
+    }
+
     fn inode(&self, file: &File) -> usize {
         self.handles[&file.raw()].0
     }
@@ -216,7 +252,7 @@ impl State {
         let inode = self.inode(file);
         let names = self
             .directories
-            .values()
+            .iter()
             .flat_map(|directory| directory.now.iter());
         let mut names = names.filter(|(_, node)| **node == Node::File(inode));
         names
@@ -228,59 +264,59 @@ impl State {
 impl Fs for Disk {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = split(path);
-        if self.state().directories.contains_key(path) {
+        if self.state().directory(&parent)?.now.contains_key(&name) {
             return Err(io::Error::from_raw_os_error(libc::EEXIST));
         }
         let mut state = self.step("mkdir", &name)?;
-        let directory = state.directories.get_mut(&parent).ok_or_else(not_found)?;
-        directory.now.insert(name, Node::Directory);
-        state
-            .directories
-            .insert(path.to_path_buf(), Both::default());
+        let node = Node::Directory(state.directories.len());
+        state.directories.push(Both::default());
+        state.directory(&parent)?.now.insert(name, node);
         Ok(())
     }
 
     fn entries(&self, dir: &Path) -> io::Result<Vec<Entry>> {
-        let state = self.state();
-        let directory = state.directories.get(dir).ok_or_else(not_found)?;
-        let entry = |(name, node): (&String, &Node)| match node {
+        let mut state = self.state();
+        let names = state.directory(dir)?.now.clone();
+        let entry = |(name, node): (String, Node)| match node {
             Node::File(inode) => Entry {
-                name: name.clone(),
+                name,
                 kind: EntryKind::File,
-                bytes: state.inodes[*inode].now.len() as u64,
+                bytes: state.inodes[inode].now.len() as u64,
             },
-            Node::Directory => Entry {
-                name: name.clone(),
+            Node::Directory(_) => Entry {
+                name,
                 kind: EntryKind::Directory,
                 bytes: 0,
             },
         };
-        Ok(directory.now.iter().map(entry).collect())
+        Ok(names.into_iter().map(entry).collect())
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File> {
         let (parent, name) = split(path);
+        if let Some(("open segment", errno)) = self.state().refused
+            && crate::slot::names::is_segment(&name)
+        {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
         let found = {
-            let state = self.state();
-            let directory = state.directories.get(&parent).ok_or_else(not_found)?;
-            directory.now.get(&name).copied()
+            let mut state = self.state();
+            state.directory(&parent)?.now.get(&name).copied()
         };
         let inode = match (found, mode) {
             (Some(Node::File(_)), OpenMode::CreateNew) => {
                 return Err(io::Error::from_raw_os_error(libc::EEXIST));
             }
             (Some(Node::File(inode)), _) => inode,
-            (Some(Node::Directory), _) => return Err(io::Error::from_raw_os_error(libc::EISDIR)),
+            (Some(Node::Directory(_)), _) => {
+                return Err(io::Error::from_raw_os_error(libc::EISDIR));
+            }
             (None, OpenMode::Create | OpenMode::CreateNew) => {
                 let mut state = self.step("create", &name)?;
                 state.inodes.push(Both::default());
                 let inode = state.inodes.len() - 1;
-                state
-                    .directories
-                    .get_mut(&parent)
-                    .unwrap()
-                    .now
-                    .insert(name, Node::File(inode));
+                let node = Node::File(inode);
+                state.directory(&parent)?.now.insert(name, node);
                 inode
             }
             (None, _) => return Err(not_found()),
@@ -353,32 +389,28 @@ impl Fs for Disk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.step("syncdir", dir.to_str().unwrap())?;
-        let directory = state.directories.get_mut(dir).ok_or_else(not_found)?;
+        let directory = state.directory(dir)?;
         directory.stable.clone_from(&directory.now);
         Ok(())
     }
 
     fn unlink(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = split(path);
-        if !self.state().directories[&parent].now.contains_key(&name) {
+        if !self.state().directory(&parent)?.now.contains_key(&name) {
             return Err(not_found());
         }
         let mut state = self.step("unlink", &name)?;
-        state
-            .directories
-            .get_mut(&parent)
-            .unwrap()
-            .now
-            .remove(&name);
+        state.directory(&parent)?.now.remove(&name);
         Ok(())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let ((parent, old), (_, new)) = (split(from), split(to));
-        let mut state = self.step("rename", &old)?;
-        let directory = state.directories.get_mut(&parent).unwrap();
-        let node = directory.now.remove(&old).ok_or_else(not_found)?;
-        directory.now.insert(new, node);
+        let ((parent, old), (target, new)) = (split(from), split(to));
+        assert_eq!(parent, target, "renames stay in their directory");
+        let mut state = self.step("rename", &format!("{old} {new}"))?;
+        let names = &mut state.directory(&parent)?.now;
+        let node = names.remove(&old).ok_or_else(not_found)?;
+        names.insert(new, node);
         Ok(())
     }
 
@@ -408,5 +440,25 @@ impl Fs for Disk {
 
     fn pid(&self) -> u32 {
         self.state().pid
+    }
+
+    fn is_at(&self, file: &File, path: &Path) -> io::Result<bool> {
+        let (parent, name) = split(path);
+        let mut state = self.state();
+        let inode = state.inode(file);
+        let named = state
+            .directory(&parent)
+            .is_ok_and(|names| names.now.get(&name) == Some(&Node::File(inode)));
+        Ok(named)
+    }
+
+    fn machine(&self) -> Machine {
+        self.state().machine.clone()
+    }
+
+    fn random(&self) -> u64 {
+        let mut state = self.state();
+        state.randoms += 1;
+        state.randoms
     }
 }

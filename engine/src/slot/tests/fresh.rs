@@ -28,6 +28,12 @@ fn a_fresh_open_makes_its_calls_in_the_specified_order() {
         format!("syncdir {SLOT}"),
         "syncdir /d/sf".to_owned(),
         "syncdir /d".to_owned(),
+        "create .slot-id.forebay-tmp".to_owned(),
+        "truncate .slot-id.forebay-tmp 0".to_owned(),
+        "write .slot-id.forebay-tmp 0+57".to_owned(),
+        "sync .slot-id.forebay-tmp".to_owned(),
+        "rename .slot-id.forebay-tmp .slot-id".to_owned(),
+        format!("syncdir {SLOT}"),
         "create .symbol-dict".to_owned(),
         "write .symbol-dict 0+8".to_owned(),
         "sync .symbol-dict".to_owned(),
@@ -78,6 +84,7 @@ fn a_fresh_open_makes_its_calls_in_the_specified_order() {
             (".ack-watermark", 8192),
             (".lock", 0),
             (".lock.pid", 5),
+            (".slot-id", 57),
             (".symbol-dict", 8),
             (s0, 65_536),
             (s1, 65_536),
@@ -143,6 +150,7 @@ fn a_drained_close_makes_its_calls_in_the_specified_order() {
         format!("syncdir {SLOT}"),
         "unlink .ack-watermark".to_owned(),
         "unlink .symbol-dict".to_owned(),
+        "unlink .slot-id".to_owned(),
         "unlink sf-manifest.bin".to_owned(),
         format!("syncdir {SLOT}"),
     ];
@@ -196,10 +204,9 @@ fn a_second_opener_is_refused_and_told_who_holds_the_slot() {
 #[test]
 fn a_failed_open_releases_the_lock() {
     let disk = four_segments();
-    let manifest = disk.read("/d/sf/id/sf-manifest.bin");
-    disk.put("/d/sf/id/sf-manifest.bin", b"");
+    disk.patch(&segment_path(1), |bytes| bytes[4] = 2);
     refusal(&disk);
-    disk.put("/d/sf/id/sf-manifest.bin", &manifest);
+    disk.patch(&segment_path(1), |bytes| bytes[4] = 1);
     reopen(&disk);
 }
 
@@ -279,7 +286,7 @@ fn a_file_system_without_preallocation_is_named() {
 fn the_last_generation_is_never_given_out_twice() {
     let disk = four_segments();
     disk.put("/d/sf/id/sf-ffffffffffffffff.sfa.corrupt", b"x");
-    assert!(matches!(refusal(&disk), Error::Corrupt { .. }));
+    assert!(matches!(refusal(&disk), Error::Unsupported { .. }));
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! Slots on a disk in memory: fresh start, recovery, damage, crashes, close.
 
+mod aside;
 mod crash;
 mod damage;
+mod deferred;
 mod dictionary;
 mod disk;
 mod fresh;
+mod identity;
+mod older;
 mod real;
 mod rig;
 mod tail;

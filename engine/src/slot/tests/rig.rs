@@ -1,6 +1,6 @@
 //! A slot on the test disk, and the steps by which a shard would write it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_wire::varint;
@@ -11,7 +11,7 @@ use crate::fsn::Fsn;
 use crate::io::{Fs, OpenMode};
 use crate::slot::frame::{FrameHeader, crc};
 use crate::slot::segment::SegmentHeader;
-use crate::slot::{Drained, OpenedSlot, SlotOptions, close_drained, make_spare, open};
+use crate::slot::{Drained, OpenedSlot, SetAside, SlotOptions, close_drained, make_spare, open};
 
 pub(crate) const SEGMENT_BYTES: u64 = 64 * 1024;
 pub(crate) const SLOT: &str = "/d/sf/id";
@@ -39,6 +39,41 @@ pub(crate) fn refusal(disk: &Disk) -> Error {
         "a refused slot keeps every byte: {error}"
     );
     error
+}
+
+/// Opens a slot that is to be set aside: every byte of it is kept under the other name, with the
+/// reason, and an empty slot takes its place. Answers the file and offset at fault, and the rest.
+pub(crate) fn set_aside(disk: &Disk) -> (String, u64, SetAside) {
+    let mut before = disk.files(SLOT);
+    let slot = reopen(disk);
+    let told = slot.report.set_aside.clone().expect("must be set aside");
+    assert!(slot.report.fresh, "an empty slot follows");
+    assert_eq!((slot.acked, slot.next), (Fsn(0), Fsn(0)));
+    let path = told.path.to_str().unwrap();
+    let mut kept = disk.files(path);
+    let reason = kept.remove(".failed").expect("a reason");
+    let reason = String::from_utf8(reason).unwrap();
+    match before.remove(".failed") {
+        None => assert_eq!(reason, told.reason),
+        Some(earlier) => {
+            let earlier = String::from_utf8(earlier).unwrap();
+            assert_eq!(reason, format!("{earlier}\n{}", told.reason));
+        }
+    }
+    assert_eq!(kept, before, "every byte is kept: {}", told.reason);
+    let (file, rest) = told.reason.split_once(" at offset ").unwrap();
+    let (offset, _) = rest.split_once(": ").unwrap();
+    (file.to_owned(), offset.parse().unwrap(), told.clone())
+}
+
+/// The operator puts a slot that was set aside back in its place.
+pub(crate) fn put_back(disk: &Disk, told: &SetAside) {
+    for name in disk.names(SLOT) {
+        disk.unlink(&Path::new(SLOT).join(name)).unwrap();
+    }
+    for (name, bytes) in disk.files(told.path.to_str().unwrap()) {
+        disk.put(&format!("{SLOT}/{name}"), &bytes);
+    }
 }
 
 /// A frame: header and payload.

@@ -10,7 +10,7 @@ use super::super::clock::SimClock;
 use super::directory::{Directory, Node};
 use super::inode::Inode;
 use super::{Handle, SimDisk, State, index, split};
-use crate::io::{Entry, EntryKind, File, Fs, OpenMode};
+use crate::io::{Entry, EntryKind, File, Fs, Machine, OpenMode};
 
 /// File calls of one incarnation. Clones share their fate.
 #[derive(Debug, Clone)]
@@ -221,6 +221,8 @@ impl Fs for SimFs {
             .directory(&parent)?
             .get(&old)
             .ok_or_else(missing)?;
+        // Only a damaged slot is renamed as a whole, and no fault of this world damages one.
+        assert_ne!(node, Node::Directory, "{} is set aside", from.display());
         self.step()?.directory(&parent)?.rename(&old, &new, node);
         Ok(())
     }
@@ -251,5 +253,24 @@ impl Fs for SimFs {
 
     fn pid(&self) -> u32 {
         4711
+    }
+
+    fn is_at(&self, file: &File, path: &Path) -> io::Result<bool> {
+        let (parent, name) = split(path)?;
+        let mut state = self.look()?;
+        let (inode, _) = state.handle(file);
+        let named = state.directory(&parent)?.get(&name);
+        Ok(named == Some(Node::File(inode)))
+    }
+
+    fn machine(&self) -> Machine {
+        Machine {
+            host: "sim".to_owned(),
+            boot: "0".to_owned(),
+        }
+    }
+
+    fn random(&self) -> u64 {
+        super::super::random::mix(&[self.clock.now(), self.incarnation])
     }
 }
