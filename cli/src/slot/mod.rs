@@ -11,6 +11,7 @@ pub(crate) mod lock;
 mod tail;
 pub(crate) mod verdict;
 
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -42,6 +43,8 @@ pub(crate) struct Slot {
     pub(crate) entries: Vec<Entry>,
     /// By base, then by name.
     pub(crate) segments: Vec<SegmentEntry>,
+    /// Where each is in `segments`, by name: a slot may have a hundred thousand.
+    index: HashMap<String, usize>,
     pub(crate) manifest: Option<DualFile>,
     pub(crate) watermark: Option<DualFile>,
     pub(crate) dictionary: Option<DictionaryEntry>,
@@ -137,9 +140,11 @@ impl Slot {
             }
         }
         let after = dual::manifest(dir)?;
+        let names = segments.iter().map(|entry| entry.name.clone());
         let mut slot = Self {
             dir: dir.clone(),
             entries,
+            index: names.zip(0..).collect(),
             segments,
             manifest: after,
             watermark,
@@ -156,7 +161,7 @@ impl Slot {
 
     /// The segment called `name`, if it is one.
     pub(crate) fn segment(&self, name: &str) -> Option<(&SegmentEntry, &engine::Segment)> {
-        let entry = self.segments.iter().find(|entry| entry.name == name)?;
+        let entry = self.segments.get(*self.index.get(name)?)?;
         match &entry.found {
             SegmentFile::Segment(segment) => Some((entry, segment)),
             _ => None,
