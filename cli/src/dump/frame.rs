@@ -49,9 +49,11 @@ impl<'a, O: Write> Printer<'a, O> {
         }
     }
 
-    /// Replaces the symbols.
-    pub(super) fn set_symbols(&mut self, dict: ConnectionDict) {
-        self.dict = dict;
+    /// Takes the symbols of a longer dictionary.
+    pub(super) fn learn(&mut self, dict: ConnectionDict) {
+        if dict.len() > self.dict.len() {
+            self.dict = dict;
+        }
     }
 
     /// Takes a frame's symbols and, if it is `wanted`, writes it. `file` is the segment `name`.

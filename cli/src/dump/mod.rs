@@ -11,12 +11,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use forebay::internals::slot::{self as engine, Frame, Reader, SegmentFile};
+use forebay::internals::slot::{Frame, Reader, SegmentFile};
 
 use crate::error::Failure;
 use crate::fsn_range::FsnRange;
 use crate::slot::dir::{self, Dir};
-use crate::slot::segments_in_order;
+use crate::slot::{Peeked, segments_in_order};
 use crate::{Outcome, paper};
 use frame::{Printer, Show};
 
@@ -62,9 +62,13 @@ impl DumpArgs {
             dir,
             diagnostics,
             outcome: Outcome::Sound,
+            last: None,
         };
-        for name in segments_in_order(&dump.dir.clone(), &entries)? {
-            dump.segment(name)?;
+        for peeked in segments_in_order(&dump.dir.clone(), &entries)? {
+            // A spare, unless it is no segment at all, which is told.
+            if peeked.is_begun || peeked.base.is_none() {
+                dump.segment(peeked)?;
+            }
         }
         Ok(dump.outcome)
     }
@@ -76,17 +80,19 @@ struct Dump<'a, O, D> {
     printer: Printer<'a, O>,
     diagnostics: &'a mut D,
     outcome: Outcome,
+    /// The file shown last, and the FSN behind its frames.
+    last: Option<(String, u64)>,
 }
 
 impl<O: Write, D: Write> Dump<'_, O, D> {
     /// Shows one file. What cannot be read of it is told, and the others still count.
-    fn segment(&mut self, name: &str) -> Result<(), Failure> {
+    fn segment(&mut self, Peeked { name, base, .. }: Peeked<'_>) -> Result<(), Failure> {
         let file = match self.dir.open(name) {
             Ok(file) => file,
             Err(failure) if failure.is_gone() => {
                 self.tell(&format!("{name}: acked and removed meanwhile"));
                 // The symbols of its frames are in the dictionary by now.
-                self.printer.set_symbols(symbols::load(&self.dir)?);
+                self.printer.learn(symbols::load(&self.dir)?);
                 return Ok(());
             }
             Err(failure) => {
@@ -94,13 +100,37 @@ impl<O: Write, D: Write> Dump<'_, O, D> {
                 return Ok(());
             }
         };
-        let head = dir::read_up_to(&file, 0, 24).unwrap_or_default();
-        if engine::base(&head).is_some_and(|base| self.range.ends_before(base)) {
-            return Ok(());
+        if let Some(base) = base {
+            if self.range.ends_before(base) {
+                return Ok(());
+            }
+            self.catch_up(base)?;
         }
-        match self.scan(name, file) {
+        self.show(name, file, 0)
+    }
+
+    /// The file shown last may have got more frames before the one that starts at `base` was begun.
+    fn catch_up(&mut self, base: u64) -> Result<(), Failure> {
+        let Some((name, next)) = self.last.take().filter(|(_, next)| *next < base) else {
+            return Ok(());
+        };
+        match self.dir.open(&name) {
+            Ok(file) => self.show(&name, file, next),
+            // Acked and removed since: nobody needs them.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Shows the frames of a file from `from` on.
+    fn show(&mut self, name: &str, file: File, from: u64) -> Result<(), Failure> {
+        match self.scan(name, file, from) {
             Ok((_, SegmentFile::Blank)) => {}
             Ok((bytes, SegmentFile::Segment(segment))) => {
+                self.last = Some((name.to_owned(), segment.end_fsn()));
+                // Told when it is shown for the first time.
+                if from > 0 {
+                    return Ok(());
+                }
                 if segment.residue().is_some() {
                     let (end, rest) = (segment.end(), bytes.saturating_sub(segment.end()));
                     self.tell(&format!(
@@ -121,7 +151,7 @@ impl<O: Write, D: Write> Dump<'_, O, D> {
         Ok(())
     }
 
-    fn scan(&mut self, name: &str, file: File) -> Result<(u64, SegmentFile), Failure> {
+    fn scan(&mut self, name: &str, file: File, from: u64) -> Result<(u64, SegmentFile), Failure> {
         let path = self.dir.join(name);
         let again = file
             .try_clone()
@@ -129,7 +159,7 @@ impl<O: Write, D: Write> Dump<'_, O, D> {
         let mut failed = None;
         let mut undecodable = Vec::new();
         let mut visit = |frame: Frame<'_>| {
-            if failed.is_some() || self.range.ends_before(frame.fsn) {
+            if failed.is_some() || frame.fsn < from || self.range.ends_before(frame.fsn) {
                 return;
             }
             let wanted = self.range.contains(frame.fsn);

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use forebay::internals::slot::{DictionaryHeader, Record, SegmentFile};
 use serde_json::{Map, Value, json};
 
-use super::{Leftover, record_keys, role};
+use super::{Leftover, record_keys, roles};
 use crate::error::Failure;
 use crate::paper;
 use crate::slot::dual::DualFile;
@@ -30,7 +30,8 @@ pub(super) fn write(
     put("unacked", unacked(&slot.verdict));
     put("lock", lock_value(lock));
     put("files", files(slot));
-    let segments = slot.segments.iter().map(|entry| segment(slot, entry));
+    let segments = slot.segments.iter().zip(roles(slot));
+    let segments = segments.map(|(entry, role)| segment(entry, role));
     put("segments", segments.collect());
     put("manifest", dual(slot.manifest.as_ref(), true));
     put("ack_watermark", dual(slot.watermark.as_ref(), false));
@@ -87,13 +88,13 @@ fn files(slot: &Slot) -> Value {
     Value::Object(slot.entries.iter().filter(regular).map(bytes).collect())
 }
 
-fn segment(slot: &Slot, entry: &SegmentEntry) -> Value {
+fn segment(entry: &SegmentEntry, role: &str) -> Value {
     let mut out = Map::new();
     let mut put = |key: &str, value: Value| {
         out.insert(key.to_owned(), value);
     };
     put("file", json!(entry.name));
-    put("role", json!(role(slot, &entry.name)));
+    put("role", json!(role));
     put("file_bytes", json!(entry.bytes));
     match &entry.found {
         SegmentFile::Segment(segment) => {

@@ -3,6 +3,7 @@
 mod json;
 mod text;
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -10,10 +11,11 @@ use clap::Args;
 
 use crate::Outcome;
 use crate::error::Failure;
-use crate::slot::Slot;
 use crate::slot::dir::{DICTIONARY, Dir, Kind};
 use crate::slot::lock;
-use forebay::internals::slot::{is_segment_name, symbol_file};
+use crate::slot::verdict::Verdict;
+use crate::slot::{SegmentEntry, Slot};
+use forebay::internals::slot::{SegmentFile, is_segment_name, symbol_file};
 
 /// Most bytes of a reason file that are shown.
 const REASON_BYTES_MAX: usize = 4096;
@@ -82,6 +84,7 @@ fn leftovers(slot: &Slot) -> Result<Vec<Leftover>, Failure> {
         let kind = match (name, entry.kind) {
             (".failed", Kind::File) => "failed",
             (".last_error", Kind::File) => "last error",
+            (".slot-id", Kind::File) => "slot identity",
             (LOCK_OWNER, Kind::Directory) => "Node.js owner",
             (_, Kind::File) if own.contains(&name) || is_segment_name(name) => continue,
             (_, Kind::File) if name.ends_with(".corrupt") => "set aside",
@@ -105,27 +108,25 @@ fn leftovers(slot: &Slot) -> Result<Vec<Leftover>, Failure> {
     Ok(found)
 }
 
-/// What a segment is to its slot.
-fn role(slot: &Slot, name: &str) -> &'static str {
-    use crate::slot::verdict::Verdict;
-    use forebay::internals::slot::SegmentFile;
-    let Some(entry) = slot.segments.iter().find(|entry| entry.name == name) else {
-        return "unknown";
+/// What each segment is to its slot, in the order of `slot.segments`.
+fn roles(slot: &Slot) -> Vec<&'static str> {
+    let chain = match &slot.verdict {
+        Verdict::Sound(chain) => Some(chain),
+        Verdict::Damaged { .. } | Verdict::Unknown { .. } => None,
     };
-    let segment = match &entry.found {
-        SegmentFile::Segment(segment) => segment,
-        SegmentFile::Blank => return "blank",
-        SegmentFile::Bad(_) => return "bad",
+    let links = chain.map_or(&[][..], |chain| &chain.links);
+    let sealed: HashSet<&str> = links.iter().map(String::as_str).collect();
+    let active = links.last();
+    let role = |entry: &SegmentEntry| match &entry.found {
+        SegmentFile::Blank => "blank",
+        SegmentFile::Bad(_) => "bad",
+        SegmentFile::Segment(_) if chain.is_none() => "unknown",
+        SegmentFile::Segment(_) if active == Some(&entry.name) => "active",
+        SegmentFile::Segment(_) if sealed.contains(entry.name.as_str()) => "sealed",
+        SegmentFile::Segment(segment) if segment.frames() == 0 => "spare",
+        SegmentFile::Segment(_) => "acked",
     };
-    let Verdict::Sound(chain) = &slot.verdict else {
-        return "unknown";
-    };
-    match chain.links.iter().position(|link| link == name) {
-        Some(at) if at + 1 == chain.links.len() => "active",
-        Some(_) => "sealed",
-        None if segment.frames() == 0 => "spare",
-        None => "acked",
-    }
+    slot.segments.iter().map(role).collect()
 }
 
 /// Manifest or watermark in the words of its format.

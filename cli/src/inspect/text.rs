@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use comfy_table::{CellAlignment, Table, presets};
 use forebay::internals::slot::{DictionaryHeader, Record, SegmentFile};
 
-use super::{Leftover, place, record_keys, role};
+use super::{Leftover, place, record_keys, roles};
 use crate::error::Failure;
 use crate::paper::{self, tame};
 use crate::slot::dual::{DualFile, Form};
@@ -159,14 +159,14 @@ fn segments(slot: &Slot) -> Table {
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    for entry in &slot.segments {
-        table.add_row(row(slot, entry));
+    for (entry, role) in slot.segments.iter().zip(roles(slot)) {
+        table.add_row(row(entry, role));
     }
     table
 }
 
-fn row(slot: &Slot, entry: &SegmentEntry) -> Vec<String> {
-    let mut row = vec![tame(&entry.name), role(slot, &entry.name).to_owned()];
+fn row(entry: &SegmentEntry, role: &str) -> Vec<String> {
+    let mut row = vec![tame(&entry.name), role.to_owned()];
     match &entry.found {
         SegmentFile::Segment(segment) => {
             let torn = segment

@@ -11,6 +11,7 @@ pub(crate) mod lock;
 mod tail;
 pub(crate) mod verdict;
 
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -32,6 +33,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const QUIET: Duration = Duration::from_secs(10);
 /// Bytes of a segment's header.
 const HEADER_LEN: usize = 24;
+/// Bytes in front of a frame's payload.
+const FRAME_HEADER_LEN: usize = 8;
 
 /// All that was found.
 #[derive(Debug)]
@@ -40,6 +43,8 @@ pub(crate) struct Slot {
     pub(crate) entries: Vec<Entry>,
     /// By base, then by name.
     pub(crate) segments: Vec<SegmentEntry>,
+    /// Where each is in `segments`, by name: a slot may have a hundred thousand.
+    index: HashMap<String, usize>,
     pub(crate) manifest: Option<DualFile>,
     pub(crate) watermark: Option<DualFile>,
     pub(crate) dictionary: Option<DictionaryEntry>,
@@ -126,8 +131,8 @@ impl Slot {
             claimed,
         };
         let mut segments = Vec::new();
-        for name in segments_in_order(dir, &entries)? {
-            match fold.scan(dir, name) {
+        for peeked in segments_in_order(dir, &entries)? {
+            match fold.scan(dir, peeked.name) {
                 Ok(segment) => segments.push(segment),
                 // Acked and removed since it was listed. If it was not, the chain has a gap.
                 Err(failure) if failure.is_gone() => {}
@@ -135,9 +140,11 @@ impl Slot {
             }
         }
         let after = dual::manifest(dir)?;
+        let names = segments.iter().map(|entry| entry.name.clone());
         let mut slot = Self {
             dir: dir.clone(),
             entries,
+            index: names.zip(0..).collect(),
             segments,
             manifest: after,
             watermark,
@@ -154,7 +161,7 @@ impl Slot {
 
     /// The segment called `name`, if it is one.
     pub(crate) fn segment(&self, name: &str) -> Option<(&SegmentEntry, &engine::Segment)> {
-        let entry = self.segments.iter().find(|entry| entry.name == name)?;
+        let entry = self.segments.get(*self.index.get(name)?)?;
         match &entry.found {
             SegmentFile::Segment(segment) => Some((entry, segment)),
             _ => None,
@@ -162,21 +169,36 @@ impl Slot {
     }
 }
 
-/// The names of all `*.sfa` files, by base, then by name.
+/// A `*.sfa` file that was not scanned yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Peeked<'a> {
+    /// Base in its header, if it has one; that of an unused spare may still change.
+    pub(crate) base: Option<u64>,
+    pub(crate) name: &'a str,
+    /// Whether something is where the first frame would be.
+    pub(crate) is_begun: bool,
+}
+
+/// All `*.sfa` files, by base, then by name.
 pub(crate) fn segments_in_order<'a>(
     dir: &Dir,
     entries: &'a [Entry],
-) -> Result<Vec<&'a str>, Failure> {
+) -> Result<Vec<Peeked<'a>>, Failure> {
     let mut found = Vec::new();
     let is_segment =
         |entry: &&Entry| entry.kind == Kind::File && engine::is_segment_name(&entry.name);
-    for entry in entries.iter().filter(is_segment) {
-        if let Some(head) = dir.head_if_any(&entry.name, HEADER_LEN)? {
-            found.push((engine::base(&head), entry.name.as_str()));
+    // From the newest to the oldest: when one is begun, those before it are begun at their turn.
+    for entry in entries.iter().rev().filter(is_segment) {
+        if let Some(head) = dir.head_if_any(&entry.name, HEADER_LEN + FRAME_HEADER_LEN)? {
+            found.push(Peeked {
+                base: engine::base(&head),
+                name: &entry.name,
+                is_begun: head.iter().skip(HEADER_LEN).any(|byte| *byte != 0),
+            });
         }
     }
     found.sort();
-    Ok(found.into_iter().map(|(_, name)| name).collect())
+    Ok(found)
 }
 
 /// Opens the dictionary; an absent one is empty.

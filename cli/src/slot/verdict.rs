@@ -73,6 +73,9 @@ pub(crate) fn judge(
     if let Some((file, offset, reason)) = coverage.misfit(chain.watermark_believed) {
         return Ok(damaged(slot, &file, offset, reason));
     }
+    if let Some(damaged) = sealed_residue(slot, &chain) {
+        return Ok(damaged);
+    }
     if let Some(damaged) = broken_tail(slot, &chain)? {
         return Ok(damaged);
     }
@@ -219,6 +222,21 @@ fn measure(slot: &Slot, links: Vec<String>) -> Chain {
         watermark_believed,
         links,
     }
+}
+
+/// Bytes behind the last frame of a sealed segment: nothing is lost, the next start repairs it, but
+/// somebody wrote where nobody should.
+fn sealed_residue(slot: &Slot, chain: &Chain) -> Option<Verdict> {
+    let sealed = chain.links.len().saturating_sub(1);
+    let links = chain.links.iter().take(sealed);
+    links
+        .filter_map(|name| slot.segment(name))
+        .find_map(|(entry, segment)| {
+            let (first, _) = segment.residue()?;
+            let reason = "bytes behind the last frame of a sealed segment; the next start keeps a \
+                          copy and zeroes them";
+            Some(damaged(slot, &entry.name, first, reason.to_owned()))
+        })
 }
 
 /// Frames behind a broken one in the active segment would be lost.
