@@ -70,8 +70,9 @@ pub(crate) fn create(fs: &dyn Fs, dir: &Path) -> Result<(), Error> {
     write(fs, dir, &Identity::new(fs))
 }
 
-/// Reads the identity, if there is a usable one.
-pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<Identity>, Error> {
+/// Reads the identity, if there is a usable one. What cannot be read is as good as absent: a slot
+/// is not refused for what decides nothing.
+pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Option<Identity> {
     let path = dir.join(SLOT_ID);
     let read = || {
         let file = fs.open(&path, OpenMode::Read)?;
@@ -81,9 +82,11 @@ pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<Identity>, Error> {
         Ok::<_, io::Error>(String::from_utf8_lossy(bytes).into_owned())
     };
     match read() {
-        Ok(text) => Ok(Identity::parse(&text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::disk("read", &path, 0, source)),
+        Ok(text) => Identity::parse(&text),
+        Err(error) => {
+            tracing::debug!(file = %path.display(), %error, "no identity of the slot");
+            None
+        }
     }
 }
 
@@ -103,13 +106,17 @@ pub(crate) fn moved(fs: &dyn Fs, known: Option<&Identity>) -> Moved {
     }
 }
 
-/// Notes this machine, if another one or none is noted.
-pub(crate) fn renew(fs: &dyn Fs, dir: &Path, known: Option<Identity>) -> Result<(), Error> {
+/// Notes this machine, if another one or none is noted. A full disk does not keep a slot from
+/// opening: the next open tries again.
+pub(crate) fn renew(fs: &dyn Fs, dir: &Path, known: Option<Identity>) {
     let machine = fs.machine();
-    match known {
+    let written = match known {
         Some(known) if known.machine == machine => Ok(()),
         Some(known) => write(fs, dir, &Identity { machine, ..known }),
         None => create(fs, dir),
+    };
+    if let Err(error) = written {
+        tracing::debug!(%error, "the machine was not noted");
     }
 }
 

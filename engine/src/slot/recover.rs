@@ -54,7 +54,7 @@ impl Recovery {
         survey: Survey,
         inventory: &mut Inventory,
     ) -> Result<Result<Self, Leftovers>, Error> {
-        let identity = identity::read(fs, dir)?;
+        let identity = identity::read(fs, dir);
         let watermark = open_watermark(fs, dir, survey.watermark)?;
         let (dictionary, dictionary_file) =
             dictionary_file::load(fs, dir, survey.dictionary, &mut Vec::new())?;
@@ -110,6 +110,8 @@ impl Recovery {
     ) -> Result<OpenedSlot, Error> {
         let mut links = self.chain.links;
         report.moved = identity::moved(fs, self.identity.as_ref());
+        // First, because the copies that follow may need the space of what nobody needs.
+        self.leftovers.clear(fs, dir, &mut report);
         settle::clean_tails(fs, dir, &links, &mut report)?;
         let mut manifest = settle::manifest(fs, dir, self.manifest, &links, &mut report)?;
         for link in links.iter().filter(|l| !l.scan.header.manifest_required) {
@@ -123,8 +125,7 @@ impl Recovery {
         let file = self.dictionary_file.commit(fs, dir, &dictionary)?;
         report.dictionary_cut_bytes = file.cut_bytes;
         report.dictionary_rebuilt = file.rebuilt;
-        self.leftovers.clear(fs, dir, &mut report);
-        identity::renew(fs, dir, self.identity)?;
+        identity::renew(fs, dir, self.identity);
         fs.sync_dir(dir)
             .map_err(|source| Error::disk("sync", dir, 0, source))?;
         let mut segments = Vec::with_capacity(links.len());

@@ -122,3 +122,44 @@ fn links_named_like_parts_of_a_slot_are_not_followed() {
         Err(Error::Disk { op: "open", .. })
     ));
 }
+
+#[test]
+fn a_link_in_place_of_a_slot_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let options = options(root.path());
+    drop(open(&RealFs, &options).unwrap());
+    std::fs::rename(root.path().join("sf/id"), root.path().join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink("../elsewhere", root.path().join("sf/id")).unwrap();
+    let error = open(&RealFs, &options).unwrap_err();
+    assert!(
+        matches!(&error, Error::Disk { source, .. }
+        if source.raw_os_error() == Some(libc::ENOTDIR)),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_slot_that_is_set_aside_is_private_and_both_locks_work_on_real_files() {
+    let root = tempfile::tempdir().unwrap();
+    let options = options(root.path());
+    let mut slot = open(&RealFs, &options).unwrap();
+    append(&mut slot, &message(0, &["a"], 100));
+    let manifest = slot.dir.join("sf-manifest.bin");
+    drop(slot);
+    std::fs::remove_file(manifest).unwrap();
+    let slot = open(&RealFs, &options).unwrap();
+    let told = slot.report.set_aside.as_ref().unwrap();
+    assert_eq!(told.path, root.path().join("sf/id.unreplayable-0"));
+    assert_eq!((told.fsns, told.frames), (Some((0, 1)), 1));
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let locks = root.path().join("sf/.slot-locks");
+    assert_eq!(mode(&locks), 0o700);
+    for file in [locks.join("id.lock"), told.path.join(".failed")] {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+    let logical = RealFs
+        .open(&locks.join("id.lock"), OpenMode::ReadWrite)
+        .unwrap();
+    assert!(RealFs.try_lock(&logical).unwrap(), "free again");
+    assert!(matches!(open(&RealFs, &options), Err(Error::Locked { .. })));
+}
