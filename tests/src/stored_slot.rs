@@ -43,6 +43,8 @@ pub struct StoredSlot {
     pub segment_bytes: Vec<u64>,
     /// Last acked FSN by the watermark.
     pub acked: Option<u64>,
+    /// Blank `*.sfa` files, made by a process that died before it wrote the header.
+    pub blank: usize,
     /// Blank spares, made by a process that died before it wrote the header, that the official
     /// client set aside as damaged.
     pub blank_set_aside: usize,
@@ -51,6 +53,9 @@ pub struct StoredSlot {
 impl StoredSlot {
     /// Reads the slot under its lock, waiting for a killed holder's last writes.
     pub fn read(dir: &Path) -> io::Result<Self> {
+        if !dir.join(LOCK_FILES[0]).exists() {
+            return Ok(Self::default());
+        }
         let lock = lock(dir)?;
         let slot = Self::read_locked(dir);
         lock.unlock()?;
@@ -70,14 +75,19 @@ impl StoredSlot {
             }
         }
         let Some((head, active)) = manifest(dir)? else {
-            if let Some(name) = slot.names.iter().find(|name| is_segment(name)) {
-                return Err(io::Error::other(format!("{name} without a manifest")));
+            // At most the first segment, by one who died in its first open.
+            for name in slot.names.iter().filter(|name| is_segment(name)) {
+                let segment = Segment::read(&dir.join(name))?;
+                if segment.is_some_and(|segment| !segment.frames.is_empty()) {
+                    return Err(io::Error::other(format!("{name}: frames and no manifest")));
+                }
             }
             return Ok(slot);
         };
         let mut segments = Vec::new();
         for name in slot.names.iter().filter(|name| is_segment(name)) {
             let Some(segment) = Segment::read(&dir.join(name))? else {
+                slot.blank += 1;
                 continue;
             };
             let in_chain = (head..=active).contains(&segment.base);
@@ -133,11 +143,10 @@ impl Segment {
         if is_blank(&bytes) {
             return Ok(None);
         }
-        if bytes.len() < SEGMENT_HEADER_BYTES || &bytes[..6] != b"SF01\x01\x01" {
-            return Err(io::Error::other(format!(
-                "{}: not a segment with a manifest",
-                path.display()
-            )));
+        let head = bytes.get(..SEGMENT_HEADER_BYTES);
+        if !head.is_some_and(|head| head.starts_with(b"SF01\x01") && head[5] <= 1) {
+            let reason = format!("{}: not a segment", path.display());
+            return Err(io::Error::other(reason));
         }
         let mut frames = Vec::new();
         let mut at = SEGMENT_HEADER_BYTES;
@@ -197,7 +206,11 @@ fn manifest(dir: &Path) -> io::Result<Option<(u64, u64)>> {
 
 /// The watermark's FSN; `None` also for -1.
 fn watermark(dir: &Path) -> io::Result<Option<u64>> {
-    let record = newest(&fs::read(dir.join(".ack-watermark"))?, *b"AKW1");
+    let path = dir.join(".ack-watermark");
+    if !path.exists() {
+        return Ok(None);
+    }
+    let record = newest(&fs::read(path)?, *b"AKW1");
     let acked = record.map(|record| number(&record, 16));
     Ok(acked.filter(|acked| i64::try_from(*acked).is_ok()))
 }

@@ -71,6 +71,12 @@ pub(crate) trait Fs: Send + Sync {
     /// Reserves real blocks for `0..bytes` and extends the file to `bytes` if it is shorter;
     /// waits for direct writes in flight. Never falls back to a sparse file.
     fn allocate(&self, file: &File, bytes: u64) -> io::Result<()>;
+    /// Makes the file `path`, which must not exist: `bytes` reserved, `start` at its beginning,
+    /// fdatasynced. Where the filesystem can, the name appears only then. Elsewhere a process that
+    /// dies meanwhile leaves a blank file of that name.
+    fn create_reserved(&self, path: &Path, bytes: u64, start: &[u8]) -> io::Result<()> {
+        create_reserved_named(self, path, bytes, start)
+    }
     /// fdatasync.
     fn sync(&self, file: &File) -> io::Result<()>;
     /// fsync of a directory.
@@ -97,4 +103,24 @@ pub(crate) trait Fs: Send + Sync {
     fn machine(&self) -> Machine;
     /// A random number, to name things by.
     fn random(&self) -> u64;
+}
+
+/// [`Fs::create_reserved`] with the name there from the start. A file that could not be finished is
+/// removed.
+pub(crate) fn create_reserved_named<F: Fs + ?Sized>(
+    fs: &F,
+    path: &Path,
+    bytes: u64,
+    start: &[u8],
+) -> io::Result<()> {
+    let file = fs.open(path, OpenMode::CreateNew)?;
+    let finish = || {
+        fs.allocate(&file, bytes)?;
+        fs.write_at(&file, start, 0)?;
+        fs.sync(&file)
+    };
+    finish().inspect_err(|_| {
+        // Whatever remains is a blank file: the next recovery removes it.
+        let _ = fs.unlink(path);
+    })
 }

@@ -38,7 +38,9 @@ pub(crate) fn provisional_base(next: Fsn) -> Fsn {
     Fsn(next.0.saturating_add(1).min(i64::MAX.unsigned_abs()))
 }
 
-/// Makes an empty segment with this header.
+/// Makes an empty segment with this header. Its name must not appear before the header is there:
+/// the official client takes a blank `*.sfa` for a damaged segment, and refuses the slot when the
+/// active segment is empty beside it.
 pub(crate) fn create(
     fs: &dyn Fs,
     dir: &Path,
@@ -48,11 +50,8 @@ pub(crate) fn create(
 ) -> io::Result<SpareFile> {
     let name = names::segment(generation);
     let path = dir.join(&name);
-    let buffered = fs.open(&path, OpenMode::CreateNew)?;
+    fs.create_reserved(&path, bytes, &header.to_bytes())?;
     let finish = || {
-        fs.allocate(&buffered, bytes)?;
-        fs.write_at(&buffered, &header.to_bytes(), 0)?;
-        fs.sync(&buffered)?;
         fs.sync_dir(dir)?;
         fs.open(&path, OpenMode::Direct)
     };
@@ -65,7 +64,7 @@ pub(crate) fn create(
             created_micros: header.created_micros,
         }),
         Err(error) => {
-            // Whatever remains is a blank or an empty segment: the next recovery removes it.
+            // Whatever remains is an empty segment: the next recovery removes it.
             let _ = fs.unlink(&path);
             Err(error)
         }

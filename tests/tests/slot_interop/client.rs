@@ -43,7 +43,8 @@ impl Client {
         client
     }
 
-    fn start(side: Side, conf: &str) -> Self {
+    /// Starts it.
+    pub(crate) fn start(side: Side, conf: &str) -> Self {
         let name = match side {
             Side::Ours => "ours",
             Side::Official => "official",
@@ -130,6 +131,14 @@ impl Client {
         self.expect("left");
         let status = self.child.wait().expect("waited for");
         assert!(status.success(), "{status}: {}", self.stderr());
+    }
+
+    /// Ends its input, which makes it leave, and kills it after `delay` if it has not left by then.
+    pub(crate) fn kill_leaving(mut self, delay: Duration) {
+        drop(self.child.stdin.take());
+        thread::sleep(delay);
+        self.child.kill().expect("killed");
+        self.child.wait().expect("waited for");
     }
 
     /// SIGKILL; returns the last row that it said is in the slot.

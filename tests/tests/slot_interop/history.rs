@@ -128,9 +128,11 @@ impl Random {
     }
 
     fn turn(&mut self, side: Side, tiny: bool) -> Turn {
-        let end = match self.below(3) {
-            0 => End::Leave,
-            1 => End::Kill,
+        let end = match self.below(8) {
+            0 | 1 => End::Leave,
+            2 | 3 => End::Kill,
+            4 => End::KillOpening(Duration::from_micros(self.below(60_000))),
+            5 => End::KillLeaving(Duration::from_micros(self.below(20_000))),
             _ => End::KillAfter(Duration::from_micros(self.below(20_000))),
         };
         Turn {

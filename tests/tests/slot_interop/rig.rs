@@ -67,6 +67,10 @@ pub(crate) enum End {
     Leave,
     /// Once everything is accepted, and acked where the server stays up.
     Kill,
+    /// This long after its start, without rows, whether it has the slot by then or not.
+    KillOpening(Duration),
+    /// This long after it began to leave, unless it has left by then.
+    KillLeaving(Duration),
     /// While the second rows are appended, this long after they began.
     KillAfter(Duration),
 }
@@ -90,6 +94,8 @@ pub(crate) struct Rig {
     /// Rows of the unacked frames, oldest first.
     pub(crate) pending: Vec<u64>,
     last_side: Option<Side>,
+    /// Blank spares that the official client left when it was killed.
+    blank: usize,
     pub(crate) counts: Counts,
 }
 
@@ -101,6 +107,7 @@ impl Rig {
             symbols: HashMap::new(),
             pending: Vec::new(),
             last_side: None,
+            blank: 0,
             counts: Counts {
                 slots: 1,
                 ..Counts::default()
@@ -128,8 +135,25 @@ impl Rig {
 
     /// Plays the turn and checks what it left.
     pub(crate) fn play(&mut self, turn: &Turn) {
+        // The official client refuses a slot with a blank spare beside an empty active segment,
+        // also one that it left so itself: ours has to go first.
+        let side = match turn.side {
+            Side::Official if self.blank > 0 => Side::Ours,
+            side => side,
+        };
+        let turn = &Turn { side, ..*turn };
         let address = free_address();
         let store = self.dir.path().join(format!("store-{}", self.counts.turns));
+        if let End::KillOpening(delay) = turn.end {
+            let client = Client::start(turn.side, &self.conf(turn, address));
+            std::thread::sleep(delay);
+            client.kill();
+            self.counts.turns += 1;
+            self.counts.kills += 1;
+            self.last_side = Some(turn.side);
+            let known = self.pending.clone();
+            return self.check(turn, &known, known.len(), 0, &[]);
+        }
         let mut sink = (turn.server != Server::Down).then(|| start_sink(address, &store));
         let mut client = Client::open(turn.side, &self.conf(turn, address));
         let before = self.pending.len();
@@ -160,10 +184,15 @@ impl Rig {
         if turn.end == End::Leave {
             client.leave();
         } else {
-            let accepted = client.kill();
+            self.counts.kills += 1;
+            let accepted = if let End::KillLeaving(delay) = turn.end {
+                client.kill_leaving(delay);
+                None
+            } else {
+                client.kill()
+            };
             let up_to = known.iter().filter(|row| accepted >= Some(**row)).count();
             in_slot = in_slot.max(up_to);
-            self.counts.kills += 1;
         }
         drop(sink);
         let received = self.stored(&store);
@@ -193,6 +222,10 @@ impl Rig {
         let segments = slot.segment_bytes.len() as u64;
         self.counts.blank_set_aside = slot.blank_set_aside as u64;
         self.counts.segments_most = self.counts.segments_most.max(segments);
+        if turn.side == Side::Ours {
+            assert!(slot.blank <= self.blank, "{:?}", slot.names);
+        }
+        self.blank = slot.blank;
         let left: Vec<u64> = slot.unacked().iter().map(row_of).collect();
         if left.is_empty() {
             assert!(received.len() >= in_slot, "{} < {in_slot}", received.len());

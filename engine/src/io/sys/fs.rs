@@ -8,7 +8,8 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{check, retry};
+use super::{check, retry, unnamed};
+use crate::io::fs::create_reserved_named;
 use crate::io::{Entry, EntryKind, File, FileOwner, Fs, Machine, OpenMode};
 
 /// A descriptor that closes with the last handle.
@@ -31,7 +32,7 @@ fn std_file(file: &File) -> std::mem::ManuallyDrop<std::fs::File> {
     std::mem::ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(file.raw()) })
 }
 
-fn c_path(path: &Path) -> io::Result<CString> {
+pub(super) fn c_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes())
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "path holds a NUL byte"))
 }
@@ -113,6 +114,19 @@ impl Fs for RealFs {
         let bytes = i64::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: no pointers.
         retry(|| check(unsafe { libc::fallocate(file.raw(), 0, 0, bytes) })).map(drop)
+    }
+
+    fn create_reserved(&self, path: &Path, bytes: u64, start: &[u8]) -> io::Result<()> {
+        if let Some(file) = unnamed::create(path)? {
+            let file = File::new(OwnedFile(file));
+            self.allocate(&file, bytes)?;
+            self.write_at(&file, start, 0)?;
+            self.sync(&file)?;
+            if unnamed::link(&std_file(&file), path)? {
+                return Ok(());
+            }
+        }
+        create_reserved_named(self, path, bytes, start)
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {

@@ -8,6 +8,7 @@ mod futex;
 mod region;
 mod socket;
 mod thread;
+mod unnamed;
 
 pub(crate) use event::EventFd;
 pub(crate) use fs::RealFs;

@@ -163,3 +163,21 @@ fn a_slot_that_is_set_aside_is_private_and_both_locks_work_on_real_files() {
     assert!(RealFs.try_lock(&logical).unwrap(), "free again");
     assert!(matches!(open(&RealFs, &options), Err(Error::Locked { .. })));
 }
+
+#[test]
+fn a_reserved_file_has_its_name_when_it_is_complete_or_not_at_all() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("new");
+    RealFs.create_reserved(&path, 8192, b"start").unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!((&bytes[..5], bytes.len()), (&b"start"[..], 8192));
+    assert!(bytes[5..].iter().all(|byte| *byte == 0));
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let again = RealFs.create_reserved(&path, 4096, b"other").unwrap_err();
+    assert_eq!(again.kind(), std::io::ErrorKind::AlreadyExists);
+    assert_eq!(std::fs::read(&path).unwrap(), bytes, "untouched");
+    let huge = root.path().join("huge");
+    RealFs.create_reserved(&huge, 1 << 55, b"").unwrap_err();
+    assert!(!huge.exists());
+}
