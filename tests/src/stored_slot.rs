@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// What stays in a slot that was drained.
 pub const LOCK_FILES: [&str; 2] = [".lock", ".lock.pid"];
 /// Names of files set aside end in this.
-const SET_ASIDE: &str = ".sfa.corrupt";
+const SET_ASIDE: &str = ".corrupt";
 /// Bytes before the first frame of a segment, and before the payload of a frame.
 const SEGMENT_HEADER_BYTES: usize = 24;
 const FRAME_HEADER_BYTES: usize = 8;
@@ -45,8 +45,8 @@ pub struct StoredSlot {
     pub acked: Option<u64>,
     /// Blank `*.sfa` files, made by a process that died before it wrote the header.
     pub blank: usize,
-    /// Blank spares, made by a process that died before it wrote the header, that the official
-    /// client set aside as damaged.
+    /// Blank spares and manifests, made by a process that died before it wrote to them, that the
+    /// official client set aside as damaged.
     pub blank_set_aside: usize,
 }
 
@@ -199,9 +199,13 @@ fn manifest(dir: &Path) -> io::Result<Option<(u64, u64)>> {
     if !path.exists() {
         return Ok(None);
     }
-    let record = newest(&fs::read(&path)?, *b"SFM1");
-    let record = record.ok_or_else(|| io::Error::other("no valid record in the manifest"))?;
-    Ok(Some((number(&record, 16), number(&record, 24))))
+    let bytes = fs::read(&path)?;
+    match newest(&bytes, *b"SFM1") {
+        Some(record) => Ok(Some((number(&record, 16), number(&record, 24)))),
+        // Its maker died before it wrote the first record: nothing is stored yet.
+        None if is_blank(&bytes) => Ok(None),
+        None => Err(io::Error::other("no valid record in the manifest")),
+    }
 }
 
 /// The watermark's FSN; `None` also for -1.
