@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// What stays in a slot that was drained.
 pub const LOCK_FILES: [&str; 2] = [".lock", ".lock.pid"];
+/// Which machine opened the slot last: this engine's own file.
+const IDENTITY: &str = ".slot-id";
 /// Names of files set aside end in this.
 const SET_ASIDE: &str = ".corrupt";
 /// Bytes before the first frame of a segment, and before the payload of a frame.
@@ -120,10 +122,12 @@ impl StoredSlot {
         &self.frames[from..]
     }
 
-    /// Whether nothing but lock files is there, and blank files that were set aside.
+    /// Whether nothing but lock files is there, our identity file where the official client drained
+    /// (it does not know the name), and blank files that were set aside.
     pub fn is_drained(&self) -> bool {
         let others = self.names.iter();
-        let others = others.filter(|name| !LOCK_FILES.contains(&name.as_str()));
+        let stays = |name: &str| LOCK_FILES.contains(&name) || name == IDENTITY;
+        let others = others.filter(|name| !stays(name));
         others.clone().all(|name| name.ends_with(SET_ASIDE))
             && others.count() == self.blank_set_aside
     }
