@@ -9,7 +9,7 @@ pub use crate::slot::view as slot;
 #[cfg(feature = "uring")]
 pub mod sim {
     pub use crate::io::sim::{
-        Summary, acked_ahead_of_the_disk, run_faults, run_kills, run_power_cuts,
-        watermark_file_ahead,
+        CrashPoint, Phase, Summary, Trace, acked_ahead_of_the_disk, run_faults, run_kills,
+        run_power_cuts, watermark_file_ahead,
     };
 }

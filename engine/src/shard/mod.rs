@@ -14,7 +14,7 @@ mod replay;
 use std::sync::Arc;
 
 use self::intake::Intake;
-use self::journal::{Journal, JournalOptions, Stall, token};
+use self::journal::{Journal, JournalOptions, Stall};
 use self::link::Link;
 use self::progress::Progress;
 use crate::config::{Config, Durability};
@@ -25,7 +25,7 @@ use crate::router::gate::{Gate, Terminal};
 use crate::router::lane::Stage;
 use crate::slot::OpenedSlot;
 
-pub(crate) use self::journal::SlotRemains;
+pub(crate) use self::journal::{SlotRemains, token};
 
 /// Spinning goes on this much longer while operations or bytes are in flight (nanoseconds).
 const SPIN_BUSY: u64 = 250_000;

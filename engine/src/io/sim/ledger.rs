@@ -1,6 +1,6 @@
 //! The oracle: what was published, what was promised, and what arrived.
 
-use super::rows::Row;
+use super::rows::{Batch, Row};
 
 /// A producer's batches, numbered from 0.
 #[derive(Debug, Default)]
@@ -24,6 +24,8 @@ pub(crate) struct Account {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     seed: u64,
+    /// What a batch holds, given the seed, its producer and its number.
+    batches: fn(u64, u32, u32) -> Batch,
     life: u32,
     /// The present process is gone: its receipts were counted.
     is_over: bool,
@@ -44,8 +46,14 @@ pub(crate) struct ConnectionView {
 
 impl Ledger {
     pub(crate) fn new(seed: u64) -> Self {
+        Self::of_batches(seed, Batch::of)
+    }
+
+    /// An oracle for batches of another kind than the usual.
+    pub(crate) fn of_batches(seed: u64, batches: fn(u64, u32, u32) -> Batch) -> Self {
         Self {
             seed,
+            batches,
             life: 0,
             is_over: false,
             accounts: Vec::new(),
@@ -54,9 +62,9 @@ impl Ledger {
         }
     }
 
-    /// Seed of the batches.
-    pub(crate) fn seed(&self) -> u64 {
-        self.seed
+    /// A batch of a producer.
+    pub(crate) fn batch(&self, producer: u32, number: u32) -> Batch {
+        (self.batches)(self.seed, producer, number)
     }
 
     /// A new producer of the present process.
@@ -106,7 +114,7 @@ impl Ledger {
             number < published,
             "batch {number} of producer {producer} was never published"
         );
-        super::rows::Batch::of(self.seed, producer, number).check(rows);
+        self.batch(producer, number).check(rows);
         let index = producer as usize;
         if view.next.len() <= index {
             view.next.resize(index + 1, 0);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::random::Rng;
-use super::rows::Batch;
 use super::server::SharedLedger;
 use super::world::SimIo;
 use crate::config::{Config, Durability};
@@ -198,7 +197,7 @@ impl Author {
     fn publish(&mut self, ledger: &SharedLedger, now: u64, rng: &mut Rng) {
         let number = ledger.borrow_mut().account(self.id).published;
         if !self.filled {
-            let batch = Batch::of(ledger.borrow().seed(), self.id, number);
+            let batch = ledger.borrow().batch(self.id, number);
             batch
                 .fill(&mut self.producer)
                 .unwrap_or_else(|error| panic!("filling: {error}"));

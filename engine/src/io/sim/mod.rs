@@ -11,12 +11,16 @@
 //! | `world` | all of it behind the seam, and the crashes |
 //! | `rows`, `ledger` | batches that follow from the seed; what was promised and what arrived |
 //! | `life`, `run`, `scenario` | one process; several of them after each other; what they meet |
+//! | `fate`, `steps` | what a process does to its disk, counted; a crash at every step of a script |
+//! | `expected` | the frames that an opening must find |
 //! | `watermark` | the scripted runs about acknowledgements ahead of the disk |
 #![cfg(feature = "uring")]
 
 mod clock;
 mod connection;
 mod disk;
+mod expected;
+mod fate;
 mod ledger;
 mod life;
 mod net;
@@ -25,12 +29,14 @@ mod rows;
 mod run;
 mod scenario;
 mod server;
+mod steps;
 mod steward;
 mod storage;
 mod summary;
 mod watermark;
 mod world;
 
+pub use steps::{CrashPoint, Phase, Trace};
 pub use summary::Summary;
 pub use watermark::{acked_ahead_of_the_disk, watermark_file_ahead};
 

@@ -72,6 +72,11 @@ impl Net {
         self.plan_turn();
     }
 
+    /// Chance starts anew.
+    pub(super) fn reseed(&mut self, rng: Rng) {
+        self.rng = rng;
+    }
+
     /// The server goes, for good or until [`behave`](Self::behave).
     pub(crate) fn take_server_down(&mut self) {
         self.server_up = false;

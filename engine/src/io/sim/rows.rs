@@ -63,6 +63,31 @@ impl Batch {
         Self { rows }
     }
 
+    /// A lean batch: one row or two, and every other time a new symbol, in a frame of 6 to 14 KiB
+    /// or, now and then, of a few hundred bytes.
+    pub(crate) fn lean(seed: u64, producer: u32, number: u32) -> Self {
+        let mut rng = Rng::new(mix(&[seed, u64::from(producer), u64::from(number), 1]));
+        let batch = i64::from(producer) << 32 | i64::from(number);
+        let long = if rng.percent(80) {
+            rng.between(6_000, 14_000)
+        } else {
+            rng.below(400)
+        };
+        let rows = (0..=i64::from(number % 2)).map(|row| Row {
+            table: TABLES[rng.index(TABLES.len())],
+            symbol: symbol(&mut rng, 50, batch, row),
+            venue: rng.percent(50).then(|| symbol(&mut rng, 0, batch, row)),
+            batch,
+            number: row,
+            price: price(&mut rng),
+            note: text(&mut rng, if row == 0 { long } else { 10 }),
+            at: 1_700_000_000_000_000_000 + batch + row,
+        });
+        Self {
+            rows: rows.collect(),
+        }
+    }
+
     /// Hands the rows to a producer.
     pub(crate) fn fill(&self, producer: &mut Producer) -> Result<(), Error> {
         for row in &self.rows {
@@ -117,13 +142,18 @@ fn price(rng: &mut Rng) -> Option<f64> {
 }
 
 fn note(rng: &mut Rng) -> String {
-    static TEXT: LazyLock<String> =
-        LazyLock::new(|| "journalled before it is sent, delivered after any crash. ".repeat(30));
     let len = if rng.percent(5) {
         rng.below(1500)
     } else {
         rng.below(200)
     };
+    text(rng, len)
+}
+
+/// Text of up to 14,000 bytes.
+fn text(rng: &mut Rng, len: u64) -> String {
+    static TEXT: LazyLock<String> =
+        LazyLock::new(|| "journalled before it is sent, delivered after any crash. ".repeat(250));
     TEXT[index(rng.below(57))..][..index(len)].to_owned()
 }
 

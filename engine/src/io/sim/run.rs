@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use super::Summary;
 use super::disk::{Keep, SimFs};
+use super::expected::Expected;
 use super::ledger::Ledger;
 use super::life::{Life, Step};
 use super::random::{Rng, mix};
@@ -22,15 +23,6 @@ pub(crate) const SLOT: &str = "/sf/sim";
 /// Longest end of a run with a healthy server, in virtual nanoseconds and in turns.
 const END_NANOS_MAX: u64 = 600_000_000_000;
 const END_TURNS_MAX: u32 = 400_000;
-
-/// What the next opening must find, as frame numbers.
-#[derive(Debug, Default, Clone, Copy)]
-struct Expected {
-    after_kill: u64,
-    after_power_cut: u64,
-    at_most: u64,
-    acked_at_most: u64,
-}
 
 pub(crate) struct Run {
     kind: Kind,
@@ -112,17 +104,7 @@ impl Run {
     }
 
     fn check_opened(&mut self, handover: &Handover) {
-        let (next, acked) = (handover.slot.next.0, handover.slot.acked.0);
-        let expected = self.expected;
-        assert!(
-            (expected.after_kill..=expected.at_most).contains(&next),
-            "reopened with frames below {next}, {expected:?}, {:?}",
-            handover.slot.report
-        );
-        assert!(
-            acked <= expected.acked_at_most,
-            "acked below {acked}, {expected:?}"
-        );
+        let (next, acked) = self.expected.check(handover);
         self.summary.recovered += next - acked;
         self.summary.torn_tails += u64::from(handover.slot.report.torn_tail_bytes > 0);
         self.opened = (next, acked);
@@ -187,13 +169,7 @@ impl Run {
     /// Counts what a life did and what the next one must find.
     fn tally(&mut self, life: &Life) {
         let stats = life.gate.counters.stats();
-        let (next, acked) = self.opened;
-        self.expected = Expected {
-            after_kill: next + stats.frames_written,
-            after_power_cut: next + stats.frames_stable,
-            at_most: next + stats.frames_published,
-            acked_at_most: acked + stats.frames_acked,
-        };
+        self.expected = Expected::after(life, self.opened);
         let summary = &mut self.summary;
         summary.lives += 1;
         summary.frames += stats.frames_published;
@@ -213,7 +189,7 @@ impl Run {
         if power_cut {
             self.summary.power_cuts += 1;
             ledger.powerless();
-            self.expected.after_kill = self.expected.after_power_cut;
+            self.expected.powerless();
         } else {
             self.summary.kills += 1;
             ledger.killed();
@@ -266,9 +242,7 @@ impl Run {
         let closed = hand_back(&fs, remains);
         assert!(closed.is_ok() || fs.is_dead(), "close: {closed:?}");
         if drained {
-            // Everything is acked: whatever is left may be there or not.
-            self.expected.after_kill = 0;
-            self.expected.after_power_cut = 0;
+            self.expected.drained();
         }
         self.summary.closes_interrupted += 1;
         self.crash();

@@ -98,3 +98,15 @@ pub(crate) fn healthy() -> Manners {
         },
     }
 }
+
+/// A world without faults for short scripts: nothing takes long, and what overtakes what depends on
+/// the seed.
+pub(crate) fn scripted(rng: &mut Rng) -> Manners {
+    let mut manners = healthy();
+    manners.disk.write_nanos = [5_000, 40_000, 150_000][rng.index(3)];
+    manners.disk.sync_nanos = [20_000, 100_000, 300_000][rng.index(3)];
+    manners.disk.queue_full_percent = [0, 5][rng.index(2)];
+    manners.net.delay_nanos = [5_000, 50_000][rng.index(2)];
+    manners.net.server.ack_nanos = [20_000, 200_000][rng.index(2)];
+    manners
+}

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::clock::SimClock;
 use super::disk::SimFs;
+use super::fate::{Event, Fate};
 use super::random::Rng;
 use crate::io::{Reply, Request};
 use crate::steward::perform;
@@ -18,22 +19,26 @@ const QUEUE: usize = 64;
 pub(crate) struct SimSteward {
     fs: SimFs,
     clock: SimClock,
+    fate: Fate,
     rng: Rng,
     waiting: VecDeque<(u64, Request)>,
 }
 
 impl SimSteward {
-    pub(crate) fn new(fs: SimFs, clock: SimClock, rng: Rng) -> Self {
+    /// `fs` makes the calls of the process with this fate.
+    pub(crate) fn new(fs: SimFs, clock: SimClock, fate: Fate, rng: Rng) -> Self {
         Self {
             fs,
             clock,
+            fate,
             rng,
             waiting: VecDeque::new(),
         }
     }
 
     pub(super) fn request(&mut self, request: Request) -> Result<(), Request> {
-        if self.waiting.len() >= QUEUE {
+        let asks = || Event::Ask(name_of(&request));
+        if self.waiting.len() >= QUEUE || !self.fate.step(asks) {
             return Err(request);
         }
         let from = self
@@ -49,7 +54,14 @@ impl SimSteward {
     pub(super) fn reply(&mut self) -> Option<Reply> {
         let now = self.clock.now();
         let (_, request) = self.waiting.pop_front_if(|(due, _)| *due <= now)?;
-        Some(perform(&self.fs, request))
+        let reply = perform(&self.fs, request);
+        // An answer that tells of the process's death reaches nobody.
+        (!self.fate.is_dead()).then_some(reply)
+    }
+
+    /// Chance starts anew.
+    pub(super) fn reseed(&mut self, rng: Rng) {
+        self.rng = rng;
     }
 
     /// When the next answer comes.
@@ -72,5 +84,15 @@ impl SimSteward {
         while let Some((_, request)) = self.waiting.pop_front() {
             drop(perform(&self.fs, request));
         }
+    }
+}
+
+fn name_of(request: &Request) -> &'static str {
+    match request {
+        Request::MakeSpare { .. } => "make a spare",
+        Request::Remove { .. } => "remove segments",
+        Request::Open { .. } => "open a segment",
+        Request::Close { .. } => "close a segment",
+        Request::Resolve { .. } => "resolve a name",
     }
 }

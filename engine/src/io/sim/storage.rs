@@ -7,6 +7,7 @@ use std::io;
 
 use super::clock::SimClock;
 use super::disk::{Keep, SimDisk, Unfinished, assert_aligned};
+use super::fate::{Event, Fate};
 use super::random::Rng;
 use crate::io::{BLOCK, DiskOp, Done, Token};
 
@@ -44,6 +45,7 @@ struct Flight {
 pub(crate) struct Operations {
     disk: SimDisk,
     clock: SimClock,
+    fate: Fate,
     rng: Rng,
     manners: DiskManners,
     queued: Vec<Flight>,
@@ -55,11 +57,18 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    pub(crate) fn new(disk: SimDisk, clock: SimClock, rng: Rng, manners: DiskManners) -> Self {
+    pub(crate) fn new(
+        disk: SimDisk,
+        clock: SimClock,
+        fate: Fate,
+        rng: Rng,
+        manners: DiskManners,
+    ) -> Self {
         let (queued, flying) = (Vec::new(), Vec::new());
         Self {
             disk,
             clock,
+            fate,
             rng,
             manners,
             queued,
@@ -157,6 +166,9 @@ impl Operations {
     pub(super) fn kick(&mut self) {
         let now = self.clock.now();
         for mut flight in self.queued.drain(..) {
+            if !self.fate.step(|| Event::Submit(flight.token)) {
+                break; // what is left never reaches the kernel
+            }
             flight.due += now;
             // A sync covers what had completed when the kernel got it.
             flight.covers = self.disk.last_change(flight.inode);
@@ -169,6 +181,9 @@ impl Operations {
         let due = |(_, flight): &(usize, &Flight)| flight.due <= now && self.moves(flight);
         let first = self.flying.iter().enumerate().filter(due);
         let (index, _) = first.min_by_key(|(_, flight)| flight.due)?;
+        if !self.fate.step(|| Event::Complete(self.flying[index].token)) {
+            return None;
+        }
         let flight = self.flying.swap_remove(index);
         let result = self.finish(&flight);
         Some(Done {

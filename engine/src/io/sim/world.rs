@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::clock::SimClock;
 use super::disk::{Keep, SimDisk, SimFs};
+use super::fate::Fate;
 use super::net::{Net, NetManners};
 use super::random::Rng;
 use super::server::SharedLedger;
@@ -37,6 +38,8 @@ pub(crate) struct SimIo {
     pub(crate) clock: SimClock,
     pub(crate) disk: SimDisk,
     pub(crate) net: Net,
+    /// What becomes of the process that runs now.
+    pub(crate) fate: Fate,
     manners: Manners,
     rng: Rng,
     operations: Operations,
@@ -55,17 +58,21 @@ impl SimIo {
             net_manners,
             SharedLedger::clone(ledger),
         );
+        let fate = Fate::default();
         let operations = Operations::new(
             disk.clone(),
             clock.clone(),
+            fate.clone(),
             rng.fork(),
             manners.disk.clone(),
         );
-        let steward = SimSteward::new(disk.fs(&clock), clock.clone(), rng.fork());
+        let fs = disk.fs(&clock).bound_to(&fate);
+        let steward = SimSteward::new(fs, clock.clone(), fate.clone(), rng.fork());
         Self {
             clock,
             disk,
             net,
+            fate,
             manners,
             rng,
             operations,
@@ -75,7 +82,7 @@ impl SimIo {
 
     /// File calls of the process that runs now, for opening and closing.
     pub(crate) fn fs(&self) -> SimFs {
-        self.disk.fs(&self.clock)
+        self.disk.fs(&self.clock).bound_to(&self.fate)
     }
 
     /// The process ends; another may start. Its shard must not turn again.
@@ -107,15 +114,25 @@ impl SimIo {
 
     /// A process starts: nothing of an earlier one is left.
     pub(crate) fn start(&mut self) {
+        self.fate = Fate::default();
         let fs = self.fs().full(self.manners.full_percent);
-        self.steward = SimSteward::new(fs, self.clock.clone(), self.rng.fork());
+        let (clock, fate) = (self.clock.clone(), self.fate.clone());
+        self.steward = SimSteward::new(fs, clock, fate, self.rng.fork());
         let manners = self.manners.disk.clone();
         self.operations = Operations::new(
             self.disk.clone(),
             self.clock.clone(),
+            self.fate.clone(),
             self.rng.fork(),
             manners,
         );
+    }
+
+    /// Chance starts anew: what survives a crash follows from `seed` alone.
+    pub(crate) fn reseed(&mut self, seed: u64) {
+        self.rng = Rng::new(seed);
+        self.steward.reseed(self.rng.fork());
+        self.net.reseed(self.rng.fork());
     }
 
     /// Whether a write of more than a block is in flight.

@@ -2,11 +2,10 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::MutexGuard;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::super::clock::SimClock;
+use super::super::fate::{Event, Fate};
 use super::directory::{Directory, Node};
 use super::inode::Inode;
 use super::{Handle, SimDisk, State, index, split};
@@ -18,33 +17,41 @@ pub(crate) struct SimFs {
     disk: SimDisk,
     clock: SimClock,
     incarnation: u64,
-    /// Changing calls until the process dies; `u32::MAX` is never.
-    steps: Arc<AtomicU32>,
+    fate: Fate,
     /// Reservations that fail, of 100.
     full_percent: u64,
 }
 
 impl SimFs {
     pub(super) fn new(disk: SimDisk, clock: SimClock, incarnation: u64) -> Self {
-        let steps = Arc::new(AtomicU32::new(u32::MAX));
         Self {
             disk,
             clock,
             incarnation,
-            steps,
+            fate: Fate::default(),
             full_percent: 0,
         }
     }
 
-    /// The process dies after this many changing calls.
-    pub(crate) fn dying_after(mut self, steps: u32) -> Self {
-        self.steps = Arc::new(AtomicU32::new(steps));
+    /// The process dies at the changing call with this number, counted from 1; at 0 it is dead.
+    pub(crate) fn dying_after(self, steps: u32) -> Self {
+        let fate = Fate::default();
+        match steps.checked_sub(1) {
+            Some(left) => fate.decide(Some(left), false),
+            None => fate.kill(),
+        }
+        self.bound_to(&fate)
+    }
+
+    /// The calls are steps of the process with this fate.
+    pub(crate) fn bound_to(mut self, fate: &Fate) -> Self {
+        self.fate = fate.clone();
         self
     }
 
     /// Whether it died.
     pub(crate) fn is_dead(&self) -> bool {
-        self.steps.load(Ordering::Relaxed) == 0
+        self.fate.is_dead()
     }
 
     /// This many of 100 reservations find the disk full.
@@ -67,17 +74,28 @@ impl SimFs {
     }
 
     /// The disk, for a call that changes something.
-    fn step(&self) -> io::Result<MutexGuard<'_, State>> {
+    fn step(&self, what: &'static str, on: On<'_>) -> io::Result<MutexGuard<'_, State>> {
         let state = self.look()?;
-        let left = self.steps.load(Ordering::Relaxed);
-        if left != u32::MAX {
-            self.steps.store(left - 1, Ordering::Relaxed);
-            if left == 1 {
-                return Err(io::Error::other("the process died"));
-            }
+        let event = || {
+            let on = match on {
+                On::Path(path) => path.display().to_string(),
+                On::File(file) => state.name(state.handle(file).0),
+            };
+            Event::Call(what, on)
+        };
+        if self.fate.step(event) {
+            Ok(state)
+        } else {
+            Err(io::Error::other("the process died"))
         }
-        Ok(state)
     }
+}
+
+/// What a call changes.
+#[derive(Clone, Copy)]
+enum On<'a> {
+    Path(&'a Path),
+    File(&'a File),
 }
 
 fn missing() -> io::Error {
@@ -101,7 +119,7 @@ impl Fs for SimFs {
             return Err(io::Error::from_raw_os_error(libc::EEXIST));
         }
         let (parent, name) = split(path)?;
-        let mut state = self.step()?;
+        let mut state = self.step("create directory", On::Path(path))?;
         state.directory(&parent)?.link(&name, Node::Directory);
         state
             .directories
@@ -137,7 +155,7 @@ impl Fs for SimFs {
             }
             (Some(Node::File(inode)), _) => (self.look()?, inode),
             (None, OpenMode::Create | OpenMode::CreateNew) => {
-                let mut state = self.step()?;
+                let mut state = self.step("create", On::Path(path))?;
                 state.inodes.push(Inode::default());
                 let inode = state.inodes.len() - 1;
                 state.directory(&parent)?.link(&name, Node::File(inode));
@@ -165,19 +183,21 @@ impl Fs for SimFs {
     }
 
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let mut state = self.step()?;
+        let mut state = self.step("write", On::File(file))?;
         let inode = state.buffered(file);
         state.inodes[inode].write(index(offset), bytes);
         Ok(())
     }
 
     fn set_bytes(&self, file: &File, bytes: u64) -> io::Result<()> {
-        self.step()?.inode_mut(file).set_len(index(bytes));
+        self.step("truncate", On::File(file))?
+            .inode_mut(file)
+            .set_len(index(bytes));
         Ok(())
     }
 
     fn allocate(&self, file: &File, bytes: u64) -> io::Result<()> {
-        let mut state = self.step()?;
+        let mut state = self.step("reserve", On::File(file))?;
         let old = state.inode_mut(file).bytes().len();
         let bytes = index(bytes);
         if old < bytes {
@@ -191,7 +211,7 @@ impl Fs for SimFs {
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {
-        let mut state = self.step()?;
+        let mut state = self.step("sync", On::File(file))?;
         let inode = state.inode_mut(file);
         let last = inode.last_change();
         inode.sync(last);
@@ -199,7 +219,9 @@ impl Fs for SimFs {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.step()?.directory(dir)?.sync();
+        self.step("sync directory", On::Path(dir))?
+            .directory(dir)?
+            .sync();
         Ok(())
     }
 
@@ -209,7 +231,9 @@ impl Fs for SimFs {
             .directory(&parent)?
             .get(&name)
             .ok_or_else(missing)?;
-        self.step()?.directory(&parent)?.unlink(&name);
+        self.step("unlink", On::Path(path))?
+            .directory(&parent)?
+            .unlink(&name);
         Ok(())
     }
 
@@ -223,7 +247,9 @@ impl Fs for SimFs {
             .ok_or_else(missing)?;
         // Only a damaged slot is renamed as a whole, and no fault of this world damages one.
         assert_ne!(node, Node::Directory, "{} is set aside", from.display());
-        self.step()?.directory(&parent)?.rename(&old, &new, node);
+        self.step("rename", On::Path(from))?
+            .directory(&parent)?
+            .rename(&old, &new, node);
         Ok(())
     }
 

@@ -176,6 +176,14 @@ impl State {
             .expect("a handle of a dead process was used")
     }
 
+    /// A name of the file, for messages.
+    fn name(&self, inode: usize) -> String {
+        let entries = self.directories.values().flat_map(Directory::entries);
+        let mut named = entries.filter(|(_, node)| *node == Node::File(inode));
+        let (name, _) = named.next().unzip();
+        name.map_or_else(|| "an unlinked file".to_owned(), String::clone)
+    }
+
     fn buffered(&self, file: &File) -> usize {
         let (inode, mode) = self.handle(file);
         assert_ne!(mode, OpenMode::Direct, "a buffered call on a direct file");

@@ -1,0 +1,54 @@
+//! What an opening must find, as frame numbers.
+
+use super::life::Life;
+use crate::shard::Handover;
+
+/// What the next opening must find, whatever became of the process before it.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Expected {
+    /// Frames below this are there, or were acked, after a kill.
+    pub(super) after_kill: u64,
+    /// The same after a power cut.
+    pub(super) after_power_cut: u64,
+    /// No frame from this number on is.
+    pub(super) at_most: u64,
+    /// No frame from this number on counts as acked.
+    pub(super) acked_at_most: u64,
+}
+
+impl Expected {
+    /// After a life over a slot that was opened with these frames: the next one's number, and the
+    /// first's that was not acked.
+    pub(super) fn after(life: &Life, (next, acked): (u64, u64)) -> Self {
+        let stats = life.gate.counters.stats();
+        Self {
+            after_kill: next + stats.frames_written,
+            after_power_cut: next + stats.frames_stable,
+            at_most: next + stats.frames_published,
+            acked_at_most: acked + stats.frames_acked,
+        }
+    }
+
+    /// The power went: from now on only what was stable must be there.
+    pub(super) fn powerless(&mut self) {
+        self.after_kill = self.after_power_cut;
+    }
+
+    /// Everything is acked, and the files are about to go: they may be there or not.
+    pub(super) fn drained(&mut self) {
+        self.after_kill = 0;
+        self.after_power_cut = 0;
+    }
+
+    /// Compares with what was found; answers the next frame's number, and the first unacked one's.
+    pub(super) fn check(&self, handover: &Handover) -> (u64, u64) {
+        let (next, acked) = (handover.slot.next.0, handover.slot.acked.0);
+        assert!(
+            (self.after_kill..=self.at_most).contains(&next),
+            "reopened with frames below {next}, {self:?}, {:?}",
+            handover.slot.report
+        );
+        assert!(acked <= self.acked_at_most, "acked below {acked}, {self:?}");
+        (next, acked)
+    }
+}
