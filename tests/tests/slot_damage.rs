@@ -10,7 +10,8 @@
 mod slots;
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Command;
 
 use forebay::Error;
 use forebay_tests::corpus::Corpus;
@@ -459,6 +460,45 @@ fn middle_file_deleted() {
     rig.remove(&name(2));
     rig.put(".ack-watermark", &dual(&[record(*b"AKW1", 1, 9, 0)]));
     rig.assert_set_aside();
+}
+
+#[test]
+fn unreadable_is_not_corrupt() {
+    // A process that runs out of descriptors at one call after the other of opening the slot.
+    let rig = Rig::four_segments();
+    let mut failed = 0;
+    for limit in 4..13 {
+        let before = rig.files();
+        let output = Command::new("sh")
+            .args(["-c", "ulimit -n $0; exec \"$@\"", &limit.to_string()])
+            .arg(env!("CARGO_BIN_EXE_loadgen_under_test"))
+            .args(["replay", "--drain-only", "--conf"])
+            .arg(rig.offline().replace("retry=async", "retry=off"))
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!rig.aside().exists(), "{limit} descriptors: {text}");
+        if text.contains("(os error 24)") {
+            failed += 1;
+            let after = rig.files();
+            let kept = before.iter().all(|(name, bytes)| {
+                // A start that got as far as that has replaced the spare.
+                after.get(name) == Some(bytes) || bytes[HEADER..].iter().all(|byte| *byte == 0)
+            });
+            assert!(kept, "{limit} descriptors: {text}");
+        }
+    }
+    assert!(failed > 5, "{failed} starts ran out of descriptors");
+    // What may not be read is refused for anybody but root.
+    let path = rig.slot().join(name(1));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+    if fs::File::open(&path).is_err() {
+        let error = rig.connect().expect_err("not readable");
+        assert!(matches!(error, Error::Disk { .. }) && error.is_retryable());
+        assert!(!rig.aside().exists());
+    }
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(rig.drain(), numbers(ALL));
 }
 
 #[test]

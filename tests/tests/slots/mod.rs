@@ -258,9 +258,14 @@ impl Rig {
         )
     }
 
+    /// The connect string of a process with no server to deliver to.
+    pub(crate) fn offline(&self) -> String {
+        self.connect_string(SocketAddr::from(([127, 0, 0, 1], 1)), 0)
+    }
+
     /// Opens the slot with no server to deliver to.
     pub(crate) fn connect(&self) -> Result<Engine, Error> {
-        Engine::connect(&self.connect_string(SocketAddr::from(([127, 0, 0, 1], 1)), 0))
+        Engine::connect(&self.offline())
     }
 
     /// Opens the slot and delivers everything; answers the numbers of the rows in order of
