@@ -117,6 +117,13 @@ impl Engine {
         engine
             .gate
             .wait_for(deadline, |gate| gate.is_started() || gate.is_over());
+        if !engine.gate.is_started()
+            && let Some(error) = engine.gate.ending()
+        {
+            // Nothing was accepted: how the thread ended adds nothing to why.
+            let _ = engine.finish(Duration::ZERO);
+            return Err(error);
+        }
         engine.first_connection()?;
         Ok(engine)
     }

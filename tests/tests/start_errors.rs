@@ -191,6 +191,31 @@ fn stages_that_can_never_be_reached_are_misuse_at_once() {
     assert!(matches!(outcome, Err(Error::Timeout { .. })), "{outcome:?}");
 }
 
+#[test]
+fn too_few_descriptors_are_an_error_at_once() {
+    let dir = loadgen::scratch();
+    for limit in 8..20 {
+        let script = format!("ulimit -n {limit} && exec \"$@\"");
+        let start = std::time::Instant::now();
+        let output = Command::new("sh")
+            .args(["-c", &script, "sh"])
+            .arg(loadgen::binary())
+            .args(["run", "--rows", "1", "--batch", "1", "--conf"])
+            .arg(offline(&dir.path().join("sf"), ""))
+            .output()
+            .expect("sh starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(start.elapsed() < Duration::from_secs(10), "{limit}: {said}");
+        // 3: it ran, and nobody listens at the server's address.
+        assert!(
+            matches!(output.status.code(), Some(1 | 3)),
+            "{limit}: {said}"
+        );
+        let told = said.contains("ulimit -n") || output.status.code() == Some(3);
+        assert!(told, "{limit}: {said}");
+    }
+}
+
 /// `forebay-loadgen run` of one row through `wrapper`, with its slot below `dir`.
 fn run_wrapped(wrapper: &[&str], dir: &Path) -> Output {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/without_io_uring.py");

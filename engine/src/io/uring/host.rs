@@ -13,6 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -64,18 +65,29 @@ pub(crate) fn spawn(config: &Config, shard: Shard, io: UringIo) -> Result<Hosted
         .filter(|_| config.pin);
     let placement = core.map_or(Placement::Unbound, Placement::Fixed);
     let refused = format!("starting the shard on core {core:?} (allowed: {allowed:?})");
-    LocalExecutorBuilder::new(placement)
-        .name(THREAD)
-        .preempt_timer(NEVER_PREEMPT)
-        .io_memory(64 << 10)
-        .spawn(move || host(shard, io))
-        .map(Hosted)
-        .map_err(|error| Error::Unsupported {
-            what: refused,
-            reason: error.to_string(),
-            remedy: "Choose an allowed core with cores=N, or pin=off; raise ulimit -l if memory \
-                     cannot be locked",
-        })
+    let guard = ThreadGuard {
+        gate: Arc::clone(io.gate()),
+        finished: false,
+    };
+    // glommio reads files below /sys while it builds an executor and panics if it cannot.
+    let spawned = catch_unwind(AssertUnwindSafe(|| {
+        LocalExecutorBuilder::new(placement)
+            .name(THREAD)
+            .preempt_timer(NEVER_PREEMPT)
+            .io_memory(64 << 10)
+            .spawn(move || host(shard, io, guard))
+    }));
+    let reason = match spawned {
+        Ok(Ok(handle)) => return Ok(Hosted(handle)),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "the executor cannot read what it needs of this machine".to_owned(),
+    };
+    Err(Error::Unsupported {
+        what: refused,
+        reason,
+        remedy: "Choose an allowed core with cores=N, or pin=off; raise the limits on descriptors \
+                 (ulimit -n) and locked memory (ulimit -l)",
+    })
 }
 
 /// What wakes the parked task.
@@ -95,14 +107,13 @@ impl Wake {
     }
 }
 
-async fn host(mut shard: Shard, mut io: UringIo) -> Remains {
+async fn host(mut shard: Shard, mut io: UringIo, mut guard: ThreadGuard) -> Remains {
     name_thread(THREAD);
     block_signals();
     let gate = Arc::clone(io.gate());
     let wake = Rc::new(Wake::default());
     let heartbeat = glommio::spawn_local(heartbeat(Rc::clone(&wake)));
     let bell = glommio::spawn_local(listen(gate.bell().as_raw_fd(), Rc::clone(&wake)));
-    let _guard = PanicGuard(Arc::clone(&gate));
     // glommio registers a memory barrier at an executor's first sleep, which takes the kernel
     // 10-20 ms: before the first batch, not in front of it.
     glommio::timer::sleep(Duration::from_micros(100)).await;
@@ -129,6 +140,7 @@ async fn host(mut shard: Shard, mut io: UringIo) -> Remains {
         }
     }
     shard.stop(&mut io);
+    guard.finished = true;
     io.drain();
     wake.stopping.set(true);
     gate.bell().ring();
@@ -138,16 +150,26 @@ async fn host(mut shard: Shard, mut io: UringIo) -> Remains {
     shard.into_remains()
 }
 
-/// Ends every wait when a turn panics: callers get an error instead of a hang.
-struct PanicGuard(Arc<Gate>);
+/// Lives as long as the shard's thread has work: if it ends before, because the executor could not
+/// start or a turn panicked, every wait ends with an error instead of a hang.
+struct ThreadGuard {
+    gate: Arc<Gate>,
+    finished: bool,
+}
 
-impl Drop for PanicGuard {
+impl Drop for ThreadGuard {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            let reason = "the shard's thread panicked; restart the process: the journal is intact";
-            self.0.fail(Terminal::local(reason.to_owned()));
-            self.0.shut();
+        if self.finished {
+            return;
         }
+        let reason = if self.gate.is_started() {
+            "the shard's thread panicked; restart the process: the journal is intact"
+        } else {
+            "the shard's thread could not start; raise the limits on descriptors (ulimit -n) and \
+             locked memory (ulimit -l)"
+        };
+        self.gate.fail(Terminal::local(reason.to_owned()));
+        self.gate.shut();
     }
 }
 
