@@ -15,7 +15,7 @@ use crate::io::sim::life::{Life, Step};
 use crate::io::sim::random::{Rng, mix};
 use crate::io::sim::rows::Batch;
 use crate::io::sim::run::SLOT;
-use crate::io::sim::scenario::{healthy, scripted};
+use crate::io::sim::scenario::scripted;
 use crate::io::sim::server::SharedLedger;
 use crate::io::sim::world::{Crash, SimIo};
 use crate::observe::Stats;
