@@ -9,7 +9,8 @@
 //! takes more frames, and everything arrives at the server, the stable frames at least once.
 //!
 //! `FOREBAY_SCALE=n` multiplies the seeds (delays, frame sizes, durability). `FOREBAY_SEED=n` runs
-//! that one alone, `FOREBAY_PHASE=name`, `FOREBAY_STEP=n` and `FOREBAY_SURVIVAL=n` narrow it down.
+//! that one alone, `FOREBAY_PHASE=name`, `FOREBAY_STEP=n` and `FOREBAY_SURVIVAL=n` narrow it
+//! down; with a step the whole script is printed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -25,6 +26,7 @@ const POINTS_MIN: u64 = 10_000;
 fn seeds(phase: Phase) -> u64 {
     match phase {
         Phase::Reopen => 14,
+        Phase::RotationRacingTrim => 6,
         _ => 4,
     }
 }
@@ -127,6 +129,11 @@ impl Wanted {
 /// Every point of one script; the first that fails ends it and says how to repeat it.
 fn run(wanted: &Wanted, phase: Phase, seed: u64) -> Count {
     let trace = phase.trace(seed);
+    if wanted.step.is_some() {
+        for (number, step) in trace.steps.iter().enumerate() {
+            println!("{number:5} {step}");
+        }
+    }
     let mut count = Count {
         steps: trace.steps.len() as u64,
         racing: trace.racing,

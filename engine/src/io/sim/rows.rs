@@ -63,23 +63,21 @@ impl Batch {
         Self { rows }
     }
 
-    /// A lean batch: one row or two, and every other time a new symbol, in a frame of 6 to 14 KiB
-    /// or, now and then, of a few hundred bytes.
+    /// A lean batch in a frame of 6 to 12 KiB or of a few hundred bytes. Even ones have one row and
+    /// few sizes, so that a frame often fits exactly where a lost one was; odd ones have two rows,
+    /// mostly with new symbols.
     pub(crate) fn lean(seed: u64, producer: u32, number: u32) -> Self {
         let mut rng = Rng::new(mix(&[seed, u64::from(producer), u64::from(number), 1]));
         let batch = i64::from(producer) << 32 | i64::from(number);
-        let long = if rng.percent(80) {
-            rng.between(6_000, 14_000)
-        } else {
-            rng.below(400)
-        };
-        let rows = (0..=i64::from(number % 2)).map(|row| Row {
-            table: TABLES[rng.index(TABLES.len())],
-            symbol: symbol(&mut rng, 50, batch, row),
-            venue: rng.percent(50).then(|| symbol(&mut rng, 0, batch, row)),
+        let long = [300, 6_000, 9_000, 9_000, 12_000][rng.index(5)];
+        let odd = i64::from(number % 2);
+        let rows = (0..=odd).map(|row| Row {
+            table: TABLES[0],
+            symbol: symbol(&mut rng, if odd == 1 { 80 } else { 0 }, batch, row),
+            venue: (odd == 1).then(|| symbol(&mut rng, 0, batch, row)),
             batch,
             number: row,
-            price: price(&mut rng),
+            price: Some(0.25),
             note: text(&mut rng, if row == 0 { long } else { 10 }),
             at: 1_700_000_000_000_000_000 + batch + row,
         });

@@ -1,4 +1,4 @@
-//! The scripts: one world, one slot, processes one after the other.
+//! One world, one slot, processes one after the other: what scripts are made of.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -15,17 +15,13 @@ use crate::io::sim::life::{Life, Step};
 use crate::io::sim::random::{Rng, mix};
 use crate::io::sim::rows::Batch;
 use crate::io::sim::run::SLOT;
-use crate::io::sim::scenario::{healthy, scripted};
+use crate::io::sim::scenario::scripted;
 use crate::io::sim::server::SharedLedger;
 use crate::io::sim::world::{Crash, SimIo};
 use crate::observe::Stats;
 
 /// A wait that takes longer than this in virtual nanoseconds has failed.
 pub(super) const WAIT_MAX: u64 = 60_000_000_000;
-/// Long enough for the steward's answers and a watermark record.
-const REST: u64 = 20_000_000;
-/// Longer than the pause between two trims.
-const LONG_REST: u64 = 80_000_000;
 
 /// The process died: the script ends here.
 #[derive(Debug)]
@@ -37,13 +33,13 @@ pub(super) struct History {
     pub(super) ledger: SharedLedger,
     pub(super) summary: Summary,
     config: Config,
-    seed: u64,
-    rng: Rng,
+    pub(super) seed: u64,
+    pub(super) rng: Rng,
     life: Option<Life>,
     opened: (u64, u64),
     expected: Expected,
     /// What [`arm`](Self::arm) tells the process's fate.
-    plan: (Option<u32>, bool),
+    pub(super) plan: (Option<u32>, bool),
 }
 
 impl History {
@@ -68,130 +64,6 @@ impl History {
     /// In the part that counts `steps` steps happen, or all; they are noted if `traced`.
     pub(super) fn plan(&mut self, steps: Option<u32>, traced: bool) {
         self.plan = (steps, traced);
-    }
-
-    /// Plays a phase on an empty disk.
-    pub(super) fn play(&mut self, phase: Phase) -> Result<(), Died> {
-        match phase {
-            Phase::FreshOpen => self.fresh_open(),
-            Phase::Append => self.append(),
-            Phase::Rotation => self.rotation(),
-            Phase::Trim => self.trim(),
-            Phase::RotationRacingTrim => self.rotation_racing_trim(),
-            Phase::DrainedClose => self.drained_close(),
-            Phase::CloseWithFramesLeft => self.close_with_frames_left(),
-            Phase::Reopen => self.reopen(),
-        }
-    }
-
-    fn fresh_open(&mut self) -> Result<(), Died> {
-        self.arm();
-        self.open()?;
-        self.rest(REST)
-    }
-
-    fn append(&mut self) -> Result<(), Died> {
-        self.world.net.take_server_down();
-        self.open()?;
-        self.rest(REST)?;
-        self.arm();
-        let waits = self.seed.is_multiple_of(2);
-        self.wait_for_stable(i32::from(waits));
-        self.publish(6)?;
-        self.until_written()?;
-        if waits {
-            self.until(|stats| stats.frames_stable == stats.frames_published)?;
-            self.wait_for_stable(-1);
-        }
-        self.world.behave(healthy());
-        self.until_acked()?;
-        self.publish(2)?;
-        self.until_acked()?;
-        self.rest(REST)
-    }
-
-    fn rotation(&mut self) -> Result<(), Died> {
-        self.world.net.take_server_down();
-        self.open()?;
-        self.publish(4)?;
-        self.until_written()?;
-        self.rest(REST)?;
-        self.arm();
-        self.publish(11)?;
-        self.until_written()?;
-        self.until(|stats| stats.segments_written > 0)?;
-        self.rest(REST)
-    }
-
-    fn trim(&mut self) -> Result<(), Died> {
-        self.world.net.take_server_down();
-        self.open()?;
-        self.publish(24)?;
-        self.until_written()?;
-        self.rest(REST)?;
-        self.arm();
-        self.world.behave(healthy());
-        self.until(|stats| stats.segments_trimmed > 0)?;
-        self.until_acked()?;
-        self.rest(LONG_REST)
-    }
-
-    fn rotation_racing_trim(&mut self) -> Result<(), Died> {
-        self.open()?;
-        self.publish(4)?;
-        self.until_acked()?;
-        self.rest(REST)?;
-        self.arm();
-        // Each burst takes both spares: the second rotation meets the trim behind the first.
-        for _ in 0..2 {
-            self.publish_every(5_000, 12)?;
-            self.until_acked()?;
-            self.rest(REST)?;
-        }
-        self.until(|stats| stats.segments_trimmed > 1)
-    }
-
-    fn drained_close(&mut self) -> Result<(), Died> {
-        self.open()?;
-        self.publish(8)?;
-        self.until_acked()?;
-        self.rest(REST)?;
-        self.arm();
-        self.publish(2)?;
-        let drained = self.close(WAIT_MAX)?;
-        assert!(drained, "the server was there");
-        Ok(())
-    }
-
-    fn close_with_frames_left(&mut self) -> Result<(), Died> {
-        self.world.net.take_server_down();
-        self.open()?;
-        self.publish(4)?;
-        self.until_written()?;
-        self.rest(REST)?;
-        self.arm();
-        self.publish(6)?;
-        let drained = self.close(1_000_000)?;
-        assert!(!drained, "nobody acknowledged");
-        // The slot is found as it was left.
-        self.open()?;
-        self.rest(REST)
-    }
-
-    fn reopen(&mut self) -> Result<(), Died> {
-        let others = Phase::ALL.len() as u64 - 1;
-        let other = Phase::ALL[usize::try_from(self.seed % others).expect("small")];
-        let counted = std::mem::take(&mut self.plan);
-        let steps = u32::try_from(self.rng.below(90)).expect("small");
-        self.plan(Some(steps), false);
-        // Dead, or at its end: either way it is not there any more.
-        let _ = self.play(other);
-        let power_cut = self.rng.percent(60);
-        self.crash(power_cut);
-        self.plan = counted;
-        self.arm();
-        self.open()?;
-        self.rest(REST)
     }
 
     /// From here on the steps count.
@@ -226,7 +98,7 @@ impl History {
     }
 
     /// The same with pauses of up to so many nanoseconds.
-    fn publish_every(&mut self, pause: u64, batches: u32) -> Result<(), Died> {
+    pub(super) fn publish_every(&mut self, pause: u64, batches: u32) -> Result<(), Died> {
         let life = self.life.as_mut().expect("a process runs");
         life.add_author(&self.config, batches, pause);
         while !self.life().is_silent() {
@@ -304,7 +176,7 @@ impl History {
         self.life.as_ref().expect("a process runs")
     }
 
-    fn wait_for_stable(&self, change: i32) {
+    pub(super) fn wait_for_stable(&self, change: i32) {
         self.life().gate.stable_waiters(change);
     }
 
@@ -323,7 +195,7 @@ impl History {
         Ok(())
     }
 
-    fn until(&mut self, done: impl Fn(&Stats) -> bool) -> Result<(), Died> {
+    pub(super) fn until(&mut self, done: impl Fn(&Stats) -> bool) -> Result<(), Died> {
         let limit = self.world.clock.now() + WAIT_MAX;
         loop {
             let stats = self.life().gate.counters.stats();
@@ -335,11 +207,11 @@ impl History {
         }
     }
 
-    fn until_written(&mut self) -> Result<(), Died> {
+    pub(super) fn until_written(&mut self) -> Result<(), Died> {
         self.until(|stats| stats.frames_written == stats.frames_published)
     }
 
-    fn until_acked(&mut self) -> Result<(), Died> {
+    pub(super) fn until_acked(&mut self) -> Result<(), Died> {
         self.until(|stats| {
             stats.frames_acked == stats.frames_recovered + stats.frames_published
                 && stats.frames_written == stats.frames_published
@@ -347,7 +219,7 @@ impl History {
     }
 
     /// Lets happen what is under way.
-    fn rest(&mut self, nanos: u64) -> Result<(), Died> {
+    pub(super) fn rest(&mut self, nanos: u64) -> Result<(), Died> {
         let until = self.world.clock.now() + nanos;
         while self.world.clock.now() < until {
             self.step()?;

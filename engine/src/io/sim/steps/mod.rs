@@ -6,9 +6,10 @@
 //! before step `step`, by a kill or with the power, something of what was not durable survives as
 //! `survival` says, and the slot is opened again, written and drained.
 //!
-//! A new phase: a variant, its name, its script in `history`.
+//! A new phase: a variant, its name, its script in `scripts`. Set-aside will be one.
 
 mod history;
+mod scripts;
 mod verdict;
 
 use self::history::History;

@@ -36,8 +36,16 @@ impl CrashPoint {
         }
         let alive = "nobody kills it";
         history.open().expect(alive);
-        let batches = u32::try_from(rng.between(1, 6)).expect("small");
-        history.publish(batches).expect(alive);
+        if survival.is_multiple_of(2) {
+            // What is appended now survives as well, beside what the first crash left behind.
+            history.world.net.take_server_down();
+            history.publish(few(&mut rng, 9)).expect(alive);
+            history.until_written().expect(alive);
+            history.world.behave(healthy());
+            history.crash(rng.percent(50));
+            history.open().expect(alive);
+        }
+        history.publish(few(&mut rng, 5)).expect(alive);
         assert!(
             history.close(WAIT_MAX).expect(alive),
             "a healthy server gets everything"
@@ -51,10 +59,15 @@ impl CrashPoint {
     }
 }
 
+/// From 1 to `most`.
+fn few(rng: &mut Rng, most: u64) -> u32 {
+    u32::try_from(rng.between(1, most)).expect("a small number")
+}
+
 /// Processes that die while they open the slot, or right behind it.
 fn reopenings_that_die(history: &mut History, rng: &mut Rng) {
     for _ in 0..rng.between(1, 2) {
-        let steps = u32::try_from(rng.below(45)).expect("small");
+        let steps = few(rng, 45) - 1;
         history.plan(Some(steps), false);
         history.arm();
         history.summary.opens_interrupted += u64::from(history.open().is_err());

@@ -1,0 +1,136 @@
+//! The script of each phase.
+
+use super::Phase;
+use super::history::{Died, History, WAIT_MAX};
+use crate::io::sim::scenario::healthy;
+
+/// Long enough for the steward's answers and a watermark record, in virtual nanoseconds.
+const REST: u64 = 20_000_000;
+/// Longer than the pause between two trims.
+const LONG_REST: u64 = 80_000_000;
+
+impl History {
+    /// Plays a phase on an empty disk.
+    pub(super) fn play(&mut self, phase: Phase) -> Result<(), Died> {
+        match phase {
+            Phase::FreshOpen => self.fresh_open(),
+            Phase::Append => self.append(),
+            Phase::Rotation => self.rotation(),
+            Phase::Trim => self.trim(),
+            Phase::RotationRacingTrim => self.rotation_racing_trim(),
+            Phase::DrainedClose => self.drained_close(),
+            Phase::CloseWithFramesLeft => self.close_with_frames_left(),
+            Phase::Reopen => self.reopen(),
+        }
+    }
+
+    fn fresh_open(&mut self) -> Result<(), Died> {
+        self.arm();
+        self.open()?;
+        self.rest(REST)
+    }
+
+    fn append(&mut self) -> Result<(), Died> {
+        self.world.net.take_server_down();
+        self.open()?;
+        self.rest(REST)?;
+        self.arm();
+        let waits = self.seed.is_multiple_of(2);
+        self.wait_for_stable(i32::from(waits));
+        self.publish(6)?;
+        self.until_written()?;
+        if waits {
+            self.until(|stats| stats.frames_stable == stats.frames_published)?;
+            self.wait_for_stable(-1);
+        }
+        self.world.behave(healthy());
+        self.until_acked()?;
+        self.publish(2)?;
+        self.until_acked()?;
+        self.rest(REST)
+    }
+
+    fn rotation(&mut self) -> Result<(), Died> {
+        self.world.net.take_server_down();
+        self.open()?;
+        self.publish(4)?;
+        self.until_written()?;
+        self.rest(REST)?;
+        self.arm();
+        self.publish(11)?;
+        self.until_written()?;
+        self.until(|stats| stats.segments_written > 0)?;
+        self.rest(REST)
+    }
+
+    fn trim(&mut self) -> Result<(), Died> {
+        self.world.net.take_server_down();
+        self.open()?;
+        self.publish(24)?;
+        self.until_written()?;
+        self.rest(REST)?;
+        self.arm();
+        self.world.behave(healthy());
+        self.until(|stats| stats.segments_trimmed > 0)?;
+        self.until_acked()?;
+        self.rest(LONG_REST)
+    }
+
+    fn rotation_racing_trim(&mut self) -> Result<(), Died> {
+        self.open()?;
+        self.publish(4)?;
+        self.until_acked()?;
+        self.rest(REST)?;
+        self.arm();
+        // Each burst takes both spares: the second rotation meets the trim behind the first.
+        for _ in 0..2 {
+            self.publish_every(5_000, 12)?;
+            self.until_acked()?;
+            self.rest(REST)?;
+        }
+        self.until(|stats| stats.segments_trimmed > 1)
+    }
+
+    fn drained_close(&mut self) -> Result<(), Died> {
+        self.open()?;
+        self.publish(14)?;
+        self.until(|stats| stats.segments_trimmed > 0)?;
+        self.arm();
+        // The next trim has to wait: close finds full segments.
+        self.publish_every(5_000, 14)?;
+        let drained = self.close(WAIT_MAX)?;
+        assert!(drained, "the server was there");
+        Ok(())
+    }
+
+    fn close_with_frames_left(&mut self) -> Result<(), Died> {
+        self.world.net.take_server_down();
+        self.open()?;
+        self.publish(4)?;
+        self.until_written()?;
+        self.rest(REST)?;
+        self.arm();
+        self.publish(6)?;
+        let drained = self.close(1_000_000)?;
+        assert!(!drained, "nobody acknowledged");
+        // The slot is found as it was left.
+        self.open()?;
+        self.rest(REST)
+    }
+
+    fn reopen(&mut self) -> Result<(), Died> {
+        let others = Phase::ALL.len() as u64 - 1;
+        let other = Phase::ALL[usize::try_from(self.seed % others).expect("small")];
+        let counted = std::mem::take(&mut self.plan);
+        let steps = u32::try_from(self.rng.below(90)).expect("small");
+        self.plan(Some(steps), false);
+        // Dead, or at its end: either way it is not there any more.
+        let _ = self.play(other);
+        let power_cut = self.rng.percent(60);
+        self.crash(power_cut);
+        self.plan = counted;
+        self.arm();
+        self.open()?;
+        self.rest(REST)
+    }
+}
