@@ -215,7 +215,7 @@ fn set_aside(kept: &Kept, sf: &Path, slot: &Path, sink: &Sink) -> u64 {
     let reason = after.remove(".failed").expect("a reason file");
     assert!(String::from_utf8_lossy(&reason).contains("symbol"));
     let mut before = before;
-    // The dead drainer's mark is replaced by the reason; the holder's number by ours.
+    // The reason is added to the dead drainer's; the holder's number is ours.
     before.remove(".failed");
     before.remove(".lock.pid");
     after.remove(".lock.pid");

@@ -165,7 +165,8 @@ impl Pinned {
         self.mapping.start.as_ptr().wrapping_add(self.start)
     }
 
-    /// Copies the range out, for the simulated disk and for blocking reads of a driver.
+    /// Copies the range out, for the simulated disk.
+    #[cfg(any(test, feature = "internals"))]
     pub(crate) fn copy_to(&self, out: &mut Vec<u8>) {
         let old = out.len();
         out.resize(old + self.bytes, 0);
@@ -176,6 +177,7 @@ impl Pinned {
     }
 
     /// Fills the range, for the simulated disk: what the kernel does for a read.
+    #[cfg(any(test, feature = "internals"))]
     pub(crate) fn copy_from(&self, bytes: &[u8]) {
         assert!(
             bytes.len() <= self.bytes,
