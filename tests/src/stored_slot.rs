@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 pub const LOCK_FILES: [&str; 2] = [".lock", ".lock.pid"];
 /// Which machine opened the slot last: this engine's own file.
 const IDENTITY: &str = ".slot-id";
+/// Names of copies of torn tails hold this: they are kept for people.
+const TORN: &str = ".torn-";
 /// Names of files set aside end in this.
 const SET_ASIDE: &str = ".corrupt";
 /// Bytes before the first frame of a segment, and before the payload of a frame.
@@ -123,10 +125,11 @@ impl StoredSlot {
     }
 
     /// Whether nothing but lock files is there, our identity file where the official client drained
-    /// (it does not know the name), and blank files that were set aside.
+    /// (it does not know the name), copies of torn tails, and blank files that were set aside.
     pub fn is_drained(&self) -> bool {
         let others = self.names.iter();
-        let stays = |name: &str| LOCK_FILES.contains(&name) || name == IDENTITY;
+        let kept = |name: &str| name == IDENTITY || name.contains(TORN);
+        let stays = |name: &str| LOCK_FILES.contains(&name) || kept(name);
         let others = others.filter(|name| !stays(name));
         others.clone().all(|name| name.ends_with(SET_ASIDE))
             && others.count() == self.blank_set_aside
