@@ -18,6 +18,12 @@ fn offline(dir: &Path, more: &str) -> String {
     )
 }
 
+/// An engine without a journal; nobody listens at its address.
+fn memory_engine() -> Engine {
+    let connect = "ws::addr=127.0.0.1:1;initial_connect_retry=async;close_flush_timeout_millis=0;";
+    Engine::connect(connect).expect("memory mode")
+}
+
 fn refused(connect: &str) -> Error {
     Engine::connect(connect).expect_err("refused")
 }
@@ -139,10 +145,7 @@ fn a_batch_larger_than_a_segment_names_the_limit_and_stays_with_the_producer() {
 
 #[test]
 fn a_refused_row_is_left_out_and_the_batch_goes_on() {
-    let engine = Engine::connect(
-        "ws::addr=127.0.0.1:1;initial_connect_retry=async;close_flush_timeout_millis=0;",
-    )
-    .expect("memory mode");
+    let engine = memory_engine();
     let mut producer = engine.producer().expect("an open engine");
     producer.table("t").unwrap().column_i64("v", 1).unwrap();
     producer.at(TimestampNanos(1)).unwrap();
@@ -168,10 +171,7 @@ fn a_refused_row_is_left_out_and_the_batch_goes_on() {
 
 #[test]
 fn stages_that_can_never_be_reached_are_misuse_at_once() {
-    let engine = Engine::connect(
-        "ws::addr=127.0.0.1:1;initial_connect_retry=async;close_flush_timeout_millis=0;",
-    )
-    .expect("memory mode");
+    let engine = memory_engine();
     let mut producer = engine.producer().expect("an open engine");
     producer.table("t").unwrap().column_i64("v", 1).unwrap();
     producer.at(TimestampNanos(1)).unwrap();

@@ -146,19 +146,20 @@ impl Gate {
 
     /// The error of a wait that ended because nothing further will happen.
     pub(crate) fn ending(&self) -> Option<Error> {
-        if let Some(terminal) = self.terminal.get() {
-            return Some(terminal.to_error());
-        }
-        self.closed.load(Ordering::Acquire).then_some(Error::Closed)
+        let closed = || self.closed.load(Ordering::Acquire).then_some(Error::Closed);
+        self.latched().or_else(closed)
     }
 
     /// Why no batch is accepted any more.
     #[inline]
     pub(crate) fn refusal(&self) -> Option<Error> {
-        if let Some(terminal) = self.terminal.get() {
-            return Some(terminal.to_error());
-        }
-        self.is_closed().then_some(Error::Closed)
+        let closed = || self.is_closed().then_some(Error::Closed);
+        self.latched().or_else(closed)
+    }
+
+    #[inline]
+    fn latched(&self) -> Option<Error> {
+        self.terminal.get().map(Terminal::to_error)
     }
 
     /// Which state a full engine is in.

@@ -335,21 +335,20 @@ impl Link {
         self.failed(io, reason, now);
     }
 
-    /// Latches a terminal error and stops.
+    /// The server ends the sender: nothing is sent any more.
     fn terminal(&mut self, io: &mut impl Io, reason: String, now: u64) {
-        io.hang_up();
-        self.gate.fail(Terminal {
-            endpoint: self.endpoints.name(),
-            reason,
-        });
-        self.gate.connection(false, now);
-        self.state = State::Stopped;
+        let endpoint = self.endpoints.name();
+        self.latch(io, Terminal { endpoint, reason }, now);
     }
 
-    /// Latches a fault of the slot itself: sending again cannot mend it.
+    /// A fault of the slot itself ends the sender: sending again cannot mend it.
     fn damaged(&mut self, io: &mut impl Io, reason: String, now: u64) {
+        self.latch(io, Terminal::local(reason), now);
+    }
+
+    fn latch(&mut self, io: &mut impl Io, terminal: Terminal, now: u64) {
         io.hang_up();
-        self.gate.fail(Terminal::local(reason));
+        self.gate.fail(terminal);
         self.gate.connection(false, now);
         self.state = State::Stopped;
     }
