@@ -1,5 +1,5 @@
-//! `.symbol-dict`: what is read once is read again from the valid part, and from a new file that
-//! is written from it.
+//! `.symbol-dict` against a naive reader; and what is read once is read again from the valid part,
+//! and from a new file that is written from it.
 #![no_main]
 
 use std::path::Path;
@@ -31,6 +31,34 @@ fn chunk_body_end(bytes: &[u8], at: usize) -> Option<usize> {
     (end <= bytes.len()).then_some(end)
 }
 
+/// Symbols of the valid chunks and where the last of them ends, by the book.
+fn naive(bytes: &[u8]) -> (Vec<&str>, usize) {
+    let (mut texts, mut at) = (Vec::new(), HEADER);
+    while let Some((mut found, len)) = naive_chunk(&bytes[at..]) {
+        texts.append(&mut found);
+        at += len;
+    }
+    (texts, at)
+}
+
+fn naive_chunk(bytes: &[u8]) -> Option<(Vec<&str>, usize)> {
+    let end = chunk_body_end(bytes, 0)?;
+    if bytes.get(end..end + 4)? != crc32c::crc32c(&bytes[..end]).to_le_bytes() {
+        return None;
+    }
+    let (count, used) = varint::decode(bytes).ok()?;
+    let (_, used_too) = varint::decode(&bytes[used..]).ok()?;
+    let mut entries = &bytes[used + used_too..end];
+    let mut texts = Vec::new();
+    while !entries.is_empty() {
+        let (length, used) = varint::decode(entries).ok()?;
+        let text_end = usize::try_from(length).ok()?.checked_add(used)?;
+        texts.push(std::str::from_utf8(entries.get(used..text_end)?).ok()?);
+        entries = &entries[text_end..];
+    }
+    (count > 0 && texts.len() as u64 == count).then_some((texts, end + 4))
+}
+
 fn read(bytes: &[u8]) -> SymbolFile {
     let found = symbol_file(file_with(bytes), Path::new("fuzz")).expect("the file can be read");
     assert_eq!(found.bytes, bytes.len() as u64);
@@ -58,7 +86,7 @@ fn check(bytes: &[u8]) {
     }
     let texts = texts(&found);
     let end = usize::try_from(found.end).expect("within the file");
-    assert!(texts.iter().map(|text| text.len()).sum::<usize>() <= end);
+    assert_eq!((&texts, end), (&naive(bytes).0, naive(bytes).1));
     let prefix = read(&bytes[..end]);
     assert_eq!((prefix.end, &prefix.chunks), (found.end, &found.chunks));
     assert_eq!(self::texts(&prefix), texts);

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use client::{Client, Side};
 use device::Device;
+use forebay::{Engine, Error};
 use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
 use forebay_tests::stored_slot::StoredSlot;
 use forebay_wire::decode::{Cell, Message, Mode};
@@ -207,44 +208,52 @@ fn the_slot_of_a_killed_engine_is_free_only_after_its_writes_and_holds_them() {
     let conf = format!(
         "ws::addr={address};sf_dir={};sender_id=fenced;sf_max_segment_bytes=4m;\
          initial_connect_retry=async;reconnect_initial_backoff_millis=5;\
-         reconnect_max_backoff_millis=20;close_flush_timeout_millis=0;pin=off;\
-         lock_retry_millis=5000;",
+         reconnect_max_backoff_millis=20;close_flush_timeout_millis=0;pin=off;",
         dir.display()
     );
-    let mut killed = Client::open(Side::Ours, &conf);
-    killed.command(&format!("rows 0 {ROWS_BEFORE} 2000 0"));
-    killed.expect_accepted(ROWS_BEFORE - 1);
-    device.file.hold();
-    killed.command(&format!("rows {ROWS_BEFORE} 3 {TEXT_BYTES} 0"));
-    let enough = wait_until(PATIENCE, || device.file.held() >= IN_FLIGHT_MIN);
-    assert!(enough, "{} writes in flight", device.file.held());
-    let in_flight = device.file.held();
-    assert_eq!(
-        killed.kill(),
-        Some(ROWS_BEFORE - 1),
-        "no row of those writes was confirmed"
+    let in_flight = kill_with_writes_in_flight(&device, &conf);
+    let impatient = format!("{conf}lock_retry_millis=50;");
+    let refused = Engine::connect(&impatient).map(|_| "opened");
+    assert!(
+        matches!(&refused, Err(Error::Locked { waited_millis, .. }) if *waited_millis >= 50),
+        "{refused:?} with {} writes in flight",
+        device.file.held()
     );
     let slot = dir.join("fenced");
     let (landed, waited) = expect_free_after_the_last_write(&device, &slot);
     assert!(landed >= in_flight as u64);
 
     let stored = StoredSlot::read(&slot).expect("a slot in order");
-    let rows: Vec<u64> = stored
-        .unacked()
-        .iter()
-        .map(|frame| row_of(&frame.payload))
-        .collect();
+    let frames = stored.unacked().iter();
+    let rows: Vec<u64> = frames.map(|frame| row_of(&frame.payload)).collect();
     println!(
         "engine: killed with {in_flight} writes in flight, free {waited:?} after the last of \
          {landed}, {} frames in the slot",
         rows.len()
     );
     assert_eq!(rows, (0..rows.len() as u64).collect::<Vec<_>>());
-    assert!(
-        rows.len() as u64 > ROWS_BEFORE,
-        "what was in flight at the kill is in the slot"
-    );
+    let written_too = rows.len() as u64 > ROWS_BEFORE;
+    assert!(written_too, "what was in flight at the kill is in the slot");
+    assert_eq!(delivered_by_the_next(&device, address, &conf), rows);
+}
 
+/// Starts an engine, lets its writes wait, and kills it; how many were in flight.
+fn kill_with_writes_in_flight(device: &Device, conf: &str) -> usize {
+    let mut client = Client::open(Side::Ours, conf);
+    client.command(&format!("rows 0 {ROWS_BEFORE} 2000 0"));
+    client.expect_accepted(ROWS_BEFORE - 1);
+    device.file.hold();
+    client.command(&format!("rows {ROWS_BEFORE} 3 {TEXT_BYTES} 0"));
+    let enough = wait_until(PATIENCE, || device.file.held() >= IN_FLIGHT_MIN);
+    assert!(enough, "{} writes in flight", device.file.held());
+    let in_flight = device.file.held();
+    let last = Some(ROWS_BEFORE - 1);
+    assert_eq!(client.kill(), last, "no row of those writes was confirmed");
+    in_flight
+}
+
+/// The rows that the next engine with this slot delivers.
+fn delivered_by_the_next(device: &Device, address: SocketAddr, conf: &str) -> Vec<u64> {
     let store = device.root().join("store");
     let sink = Sink::start(SinkConfig {
         listen: address,
@@ -254,12 +263,12 @@ fn the_slot_of_a_killed_engine_is_free_only_after_its_writes_and_holds_them() {
         ..SinkConfig::default()
     });
     let sink = sink.expect("listens");
-    let mut second = Client::open(Side::Ours, &conf);
-    second.command("acked");
-    second.expect("acked");
-    second.leave();
+    let mut next = Client::open(Side::Ours, conf);
+    next.command("acked");
+    next.expect("acked");
+    next.leave();
     sink.stop();
-    assert_eq!(delivered(&store), rows);
+    delivered(&store)
 }
 
 /// An address of loopback where nobody listens yet.
