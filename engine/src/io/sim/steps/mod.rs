@@ -6,9 +6,10 @@
 //! before step `step`, by a kill or with the power, something of what was not durable survives as
 //! `survival` says, and the slot is opened again, written and drained.
 //!
-//! A new phase: a variant, its name, its script in `scripts`. Set-aside will be one.
+//! A new phase: a variant, its name, its script in `scripts`.
 
 mod history;
+mod keepsake;
 mod scripts;
 mod verdict;
 
@@ -36,13 +37,15 @@ pub enum Phase {
     DrainedClose,
     /// Close without a server: frames stay.
     CloseWithFramesLeft,
-    /// Open after one of the other phases was cut short.
+    /// A damaged slot is set aside, and an empty one takes its place.
+    SetAside,
+    /// Open after one of the phases above but setting aside was cut short.
     Reopen,
 }
 
 impl Phase {
     /// Every phase.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::FreshOpen,
         Self::Append,
         Self::Rotation,
@@ -50,6 +53,7 @@ impl Phase {
         Self::RotationRacingTrim,
         Self::DrainedClose,
         Self::CloseWithFramesLeft,
+        Self::SetAside,
         Self::Reopen,
     ];
 
@@ -63,6 +67,7 @@ impl Phase {
             Self::RotationRacingTrim => "rotation-racing-trim",
             Self::DrainedClose => "drained-close",
             Self::CloseWithFramesLeft => "close-with-frames-left",
+            Self::SetAside => "set-aside",
             Self::Reopen => "reopen",
         }
     }

@@ -20,6 +20,7 @@ impl History {
             Phase::RotationRacingTrim => self.rotation_racing_trim(),
             Phase::DrainedClose => self.drained_close(),
             Phase::CloseWithFramesLeft => self.close_with_frames_left(),
+            Phase::SetAside => self.set_aside(),
             Phase::Reopen => self.reopen(),
         }
     }
@@ -118,8 +119,24 @@ impl History {
         self.rest(REST)
     }
 
+    fn set_aside(&mut self) -> Result<(), Died> {
+        self.world.net.take_server_down();
+        self.open()?;
+        self.publish(24)?;
+        self.until_written()?;
+        self.rest(REST)?;
+        self.crash(false);
+        self.damage();
+        self.arm();
+        self.open()?;
+        self.publish(2)?;
+        self.until_written()?;
+        self.rest(REST)
+    }
+
     fn reopen(&mut self) -> Result<(), Died> {
-        let others = Phase::ALL.len() as u64 - 1;
+        // Itself and setting aside are the last two.
+        let others = Phase::ALL.len() as u64 - 2;
         let other = Phase::ALL[usize::try_from(self.seed % others).expect("small")];
         let counted = std::mem::take(&mut self.plan);
         let steps = u32::try_from(self.rng.below(90)).expect("small");
