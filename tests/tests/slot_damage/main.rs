@@ -7,9 +7,12 @@
     reason = "helpers of tests: a panic here is a failed test"
 )]
 
+mod holders;
+mod large;
 mod older;
 mod reports;
 mod rows;
+mod running;
 #[path = "../slots/mod.rs"]
 mod slots;
 

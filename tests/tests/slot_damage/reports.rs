@@ -177,6 +177,20 @@ fn prealloc_before_header() {
 }
 
 #[test]
+fn a_file_of_zeros_that_may_have_held_frames_is_no_residue() {
+    // The active segment became zeros, or lost its length: with others before it, and alone.
+    for size in [256, 0, 23] {
+        let rig = Rig::four_segments();
+        rig.put(&name(3), &vec![0; size]);
+        rig.assert_set_aside();
+        let rig = one_segment(10);
+        rig.put(&name(0), &vec![0; size]);
+        let reason = rig.assert_set_aside();
+        assert!(reason.contains("nothing but zeros"), "{reason}");
+    }
+}
+
+#[test]
 fn zero_byte_sidefiles() {
     let junk: [&[u8]; 3] = [b"", b"\x07", b"no such thing, and not short either"];
     for file in [".ack-watermark", ".symbol-dict", ".lock.pid"] {

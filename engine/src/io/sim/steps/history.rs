@@ -204,6 +204,10 @@ impl History {
         self.life.as_ref().expect("a process runs")
     }
 
+    pub(super) fn stats(&self) -> Stats {
+        self.life().gate.counters.stats()
+    }
+
     pub(super) fn wait_for_stable(&self, change: i32) {
         self.life().gate.stable_waiters(change);
     }

@@ -27,6 +27,8 @@ pub enum Phase {
     FreshOpen,
     /// Frames with new symbols, their acknowledgement, the watermark.
     Append,
+    /// No room for new symbols, and then there is some.
+    FullDictionary,
     /// Segments become full; the server is away.
     Rotation,
     /// The server comes back to three full segments.
@@ -45,9 +47,10 @@ pub enum Phase {
 
 impl Phase {
     /// Every phase.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::FreshOpen,
         Self::Append,
+        Self::FullDictionary,
         Self::Rotation,
         Self::Trim,
         Self::RotationRacingTrim,
@@ -62,6 +65,7 @@ impl Phase {
         match self {
             Self::FreshOpen => "fresh-open",
             Self::Append => "append",
+            Self::FullDictionary => "full-dictionary",
             Self::Rotation => "rotation",
             Self::Trim => "trim",
             Self::RotationRacingTrim => "rotation-racing-trim",
