@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use forebay::{Error, TimestampNanos};
+use forebay::{Engine, Error, TimestampNanos};
 use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
 use forebay_tests::stored_slot::StoredSlot;
 
@@ -169,6 +169,34 @@ fn killed_during_recovery() {
         assert!(fsns.eq(0..2 * count), "{percent} %");
     }
     assert_eq!(rig.drain(), numbers(0..2 * count));
+}
+
+/// The variant of `drained-then-resent` in which nobody closes.
+#[test]
+fn drained_then_resent_after_a_kill_at_the_last_ack() {
+    let rig = Rig::empty();
+    let sink = count_only();
+    let mut child = client(":", &rig.connect_string(sink.addr(), 0));
+    writeln!(child.stdin.as_mut().unwrap(), "rows 0 10 5 2\nacked").unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "acked"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(sink.stop().messages, 10);
+    let noted = StoredSlot::read(&rig.slot()).unwrap().unacked().len() as u64;
+    let sink = count_only();
+    let engine = Engine::connect(&rig.connect_string(sink.addr(), 30_000)).unwrap();
+    assert_eq!(
+        engine.stats().frames_recovered,
+        noted,
+        "since the last record"
+    );
+    engine.close().unwrap();
+    assert!(sink.stop().messages >= noted);
+    for _ in 0..2 {
+        assert!(rig.files().is_empty());
+        assert_eq!(rig.drain(), numbers(0..0));
+    }
 }
 
 #[test]

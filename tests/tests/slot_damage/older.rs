@@ -22,6 +22,47 @@ fn a_chain_without_a_manifest_is_migrated() {
     assert!(rig.files().is_empty());
 }
 
+/// A chain of unflagged segments without a manifest, as old clients left them.
+fn legacy() -> Rig {
+    let rig = Rig::four_segments();
+    for generation in 0..4 {
+        rig.set(&name(generation), 5, 0);
+    }
+    rig.remove("sf-manifest.bin");
+    rig
+}
+
+/// Nothing says where such a chain begins, so a damaged first frame may be the only trace of a
+/// part of it: neither the rest is sent as if it were all, nor are the symbols thrown away.
+#[test]
+fn a_first_frame_damaged_in_a_chain_without_a_manifest_is_no_leftover() {
+    // The first segment, and one behind a gap.
+    for generation in [0, 3] {
+        let rig = legacy();
+        rig.set(&name(generation), 24 + 30, 0xFF);
+        if generation == 3 {
+            rig.remove(&name(2));
+        }
+        let reason = rig.assert_set_aside();
+        assert!(reason.contains("first frame is damaged"), "{reason}");
+    }
+    // The only one.
+    let rig = legacy();
+    (1..4).for_each(|generation| rig.remove(&name(generation)));
+    rig.set(&name(0), 24 + 30, 0xFF);
+    rig.assert_set_aside();
+    // Right behind the end it is a torn tail, of which the whole frames are counted.
+    let rig = legacy();
+    rig.set(&name(3), 24 + 30, 0xFF);
+    let torn = rig.read(&name(3))[24..].to_vec();
+    let engine = rig.connect().unwrap();
+    let stats = engine.stats();
+    assert_eq!((stats.frames_recovered, stats.torn_tail_frames), (12, 3));
+    drop(engine);
+    assert_eq!(rig.read(&format!("{}.torn-0", name(3))), torn);
+    assert_eq!(rig.drain(), numbers(0..12));
+}
+
 #[test]
 fn a_transaction_without_its_commit_is_never_sent() {
     let rig = Rig::four_segments();

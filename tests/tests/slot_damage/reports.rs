@@ -28,13 +28,16 @@ fn start_of(n: usize) -> usize {
 #[test]
 fn torn_tail_every_cut() {
     let last = start_of(19);
-    for cut in 0..=FRAME {
+    // Zeros from the cut on, and from the next sector on.
+    for (cut, grain) in (0..=FRAME).flat_map(|cut| [(cut, 1), (cut, 512)]) {
+        let zero_from = (last + cut).next_multiple_of(grain);
+        let left = (zero_from - last).min(FRAME);
         let rig = one_segment(20);
         let frame = rig.read(&name(0))[last..last + FRAME].to_vec();
-        rig.patch(&name(0), |bytes| bytes[last + cut..].fill(0));
+        rig.patch(&name(0), |bytes| bytes[zero_from..].fill(0));
         // The frame itself ends in zero bytes: losing them loses nothing.
-        let whole = frame[cut..].iter().all(|byte| *byte == 0);
-        let torn = !whole && frame[..cut].iter().any(|byte| *byte != 0);
+        let whole = frame[left..].iter().all(|byte| *byte == 0);
+        let torn = !whole && frame[..left].iter().any(|byte| *byte != 0);
         let engine = rig.connect().unwrap();
         let stats = engine.stats();
         assert_eq!(stats.torn_tail_bytes > 0, torn, "cut {cut}");
@@ -300,7 +303,7 @@ fn dict_interior_chunk() {
         .map(|chunk| chunk.iter().map(String::as_str).collect())
         .collect();
     let chunks: Vec<&[&str]> = chunks.iter().map(Vec::as_slice).collect();
-    for covered in [true, false] {
+    for (covered, zeroed) in [(true, false), (false, false), (true, true), (false, true)] {
         let rig = Rig::empty();
         // Frame 0 leans on ids 0 to 29 of the file; frame 1 brings everything, if it does.
         let first = if covered { 10 } else { 20 };
@@ -319,7 +322,11 @@ fn dict_interior_chunk() {
         rig.put("sf-manifest.bin", &dual(&[record(*b"SFM1", 1, 0, 0)]));
         let whole = dictionary(&chunks);
         rig.put(".symbol-dict", &whole);
-        rig.set(".symbol-dict", 8 + 46 + 10, 0xFF);
+        if zeroed {
+            rig.patch(".symbol-dict", |bytes| bytes[8 + 46..8 + 2 * 46].fill(0));
+        } else {
+            rig.set(".symbol-dict", 8 + 46 + 10, 0xFF);
+        }
         if covered {
             let engine = rig.connect().unwrap();
             assert_eq!(engine.stats().symbols, 30);
