@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::{Config, Durability, InitialConnect};
 use crate::error::Error;
-use crate::io::sys::{EventFd, RealFs, monotonic_nanos};
+use crate::io::sys::{EventFd, RealFs, free_bytes, monotonic_nanos};
 use crate::io::uring::{self, Hosted, Tap, UringIo};
 use crate::io::{BLOCK, Fs, OpenMode};
 use crate::observe::{Counters, LatencyHistogram, Stats};
@@ -13,7 +13,7 @@ use crate::producer::{Producer, ProducerOptions};
 use crate::router::gate::{Gate, lock};
 use crate::router::lane::{self, Stage};
 use crate::shard::{Handover, Remains, Shard};
-use crate::slot::{self, Drained, RecoveryReport, SetAside, SlotOptions};
+use crate::slot::{self, Drained, RecoveryReport, SetAside, SlotOptions, room};
 use crate::steward::{self, StewardThreads};
 
 /// How long `connect` waits for the shard's thread; rows are taken anyway afterwards.
@@ -89,6 +89,7 @@ impl Engine {
             );
         }
         let handover = open_slot(&RealFs, &config)?;
+        warn_of_shortage(&config);
         let lock = handover.as_ref().map(|handover| handover.slot.lock.clone());
         let bell = EventFd::new().map_err(|error| unsupported("eventfd", &error))?;
         let gate = Arc::new(Gate::new(bell));
@@ -303,6 +304,30 @@ fn count_recovery(counters: &Counters, report: &RecoveryReport) {
         .slot_host_changes
         .set(u64::from(moved.hosts.is_some()));
     counters.slot_reboots.set(u64::from(moved.rebooted));
+}
+
+/// Tells when the filesystem cannot hold what the senders of this directory may store. A full disk
+/// is survived, so this is a warning, and what cannot be found out is none.
+fn warn_of_shortage(config: &Config) {
+    let Some(sf_dir) = &config.sf_dir else { return };
+    let looked = free_bytes(sf_dir).and_then(|free| {
+        room::check(
+            &RealFs,
+            sf_dir,
+            &config.sender_id,
+            (config.total_bytes, free),
+        )
+    });
+    match looked {
+        Ok(Some(shortage)) => {
+            tracing::warn!(
+                sf_dir = %sf_dir.display(), %shortage,
+                "FB-C005 the disk is smaller than the senders' caps: it may be full before they are"
+            );
+        }
+        Ok(None) => {}
+        Err(error) => tracing::debug!(%error, "the free space could not be found out"),
+    }
 }
 
 /// Opens the configured slot; `None` in memory mode.

@@ -29,6 +29,7 @@ mod opened;
 pub(crate) mod record;
 mod recover;
 mod report;
+pub(crate) mod room;
 mod salvage;
 mod scan;
 pub(crate) mod segment;

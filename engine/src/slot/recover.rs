@@ -68,11 +68,22 @@ impl Recovery {
         *inventory = sorted.inventory(Fsn(claimed));
         let mut chain = decide(dir, &survey.manifest, &sorted.damaged, sorted.found)?;
         let extras = std::mem::take(&mut chain.extras);
+        let zeroed = sorted.blank.first().cloned();
         let mut unfinished = sorted.blank;
         unfinished.extend(survey.temporaries);
         let leftovers = Leftovers::new(extras, sorted.damaged, unfinished);
         let (Some(first), Some(last)) = (chain.links.first(), chain.links.last()) else {
-            return Ok(Err(leftovers));
+            return match (bounds(&survey.manifest), zeroed) {
+                (Some((_, active)), Some(name)) => Err(Error::Corrupt {
+                    path: dir.join(name),
+                    offset: 0,
+                    reason: format!(
+                        "nothing but zeros, and no file has the frames from FSN {active} on, which \
+                         sf-manifest.bin names: they may have been here"
+                    ),
+                }),
+                _ => Ok(Err(leftovers)),
+            };
         };
         // An official client may have acked an unfinished group locally: its numbers count.
         let end = last.end_fsn();

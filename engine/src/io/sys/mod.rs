@@ -7,6 +7,7 @@ mod fs;
 mod futex;
 mod region;
 mod socket;
+mod space;
 mod thread;
 mod unnamed;
 
@@ -15,6 +16,7 @@ pub(crate) use fs::RealFs;
 pub(crate) use futex::{futex_wait, futex_wake};
 pub(crate) use region::{BLOCK, Pinned, Region};
 pub(crate) use socket::Socket;
+pub(crate) use space::free_bytes;
 pub(crate) use thread::{
     block_signals, cpu_nanos, monotonic_nanos, name_thread, random_u64, wall_micros,
 };

@@ -11,5 +11,6 @@ mod identity;
 mod older;
 mod real;
 mod rig;
+mod room;
 mod tail;
 mod watermark;

@@ -104,7 +104,8 @@ fn missing() -> io::Error {
 
 impl State {
     fn directory(&mut self, path: &Path) -> io::Result<&mut Directory> {
-        self.directories.get_mut(path).ok_or_else(missing)
+        let number = self.find(path).ok_or_else(missing)?;
+        Ok(&mut self.directories[number])
     }
 
     fn inode_mut(&mut self, file: &File) -> &mut Inode {
@@ -115,28 +116,30 @@ impl State {
 
 impl Fs for SimFs {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        if self.look()?.directories.contains_key(path) {
+        if self.look()?.find(path).is_some() {
             return Err(io::Error::from_raw_os_error(libc::EEXIST));
         }
         let (parent, name) = split(path)?;
         let mut state = self.step("create directory", On::Path(path))?;
-        state.directory(&parent)?.link(&name, Node::Directory);
+        let number = state.directories.len();
         state
-            .directories
-            .insert(path.to_path_buf(), Directory::default());
+            .directory(&parent)?
+            .link(&name, Node::Directory(number));
+        state.directories.push(Directory::default());
         Ok(())
     }
 
     fn entries(&self, dir: &Path) -> io::Result<Vec<Entry>> {
         let state = self.look()?;
-        let directory = state.directories.get(dir).ok_or_else(missing)?;
+        let number = state.find(dir).ok_or_else(missing)?;
+        let directory = &state.directories[number];
         let entry = |(name, node): (&String, Node)| match node {
             Node::File(inode) => Entry {
                 name: name.clone(),
                 kind: EntryKind::File,
                 bytes: state.inodes[inode].bytes().len() as u64,
             },
-            Node::Directory => Entry {
+            Node::Directory(_) => Entry {
                 name: name.clone(),
                 kind: EntryKind::Directory,
                 bytes: 0,
@@ -149,7 +152,9 @@ impl Fs for SimFs {
         let (parent, name) = split(path)?;
         let found = self.look()?.directory(&parent)?.get(&name);
         let (mut state, inode) = match (found, mode) {
-            (Some(Node::Directory), _) => return Err(io::Error::from_raw_os_error(libc::EISDIR)),
+            (Some(Node::Directory(_)), _) => {
+                return Err(io::Error::from_raw_os_error(libc::EISDIR));
+            }
             (Some(Node::File(_)), OpenMode::CreateNew) => {
                 return Err(io::Error::from_raw_os_error(libc::EEXIST));
             }
@@ -245,11 +250,15 @@ impl Fs for SimFs {
             .directory(&parent)?
             .get(&old)
             .ok_or_else(missing)?;
-        // Only a damaged slot is renamed as a whole, and no fault of this world damages one.
-        assert_ne!(node, Node::Directory, "{} is set aside", from.display());
-        self.step("rename", On::Path(from))?
-            .directory(&parent)?
-            .rename(&old, &new, node);
+        let mut state = self.step("rename", On::Path(from))?;
+        let directory = state.directory(&parent)?;
+        let is_directory = matches!(node, Node::Directory(_));
+        assert!(
+            !is_directory || directory.get(&new).is_none(),
+            "{} would be replaced",
+            to.display()
+        );
+        directory.rename(&old, &new, node);
         Ok(())
     }
 
