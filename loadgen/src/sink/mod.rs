@@ -15,24 +15,46 @@
 //! | `apply` | a message's way: header, dictionary, tables |
 //! | `quick` | the short way for small messages of a known shape |
 //! | `walk` | looking at every value |
+//! | `script` | what a hostile sink does: rules, their text form |
+//! | `scripted` | connections of a sink with a script, TLS, records or durable acknowledgements |
+//! | `records` | what a sink remembers of its connections |
+//! | `live` | what can change while a sink runs |
+//! | `control` | changing it |
+//! | `tls` | certificate and key |
 //! | `store` | rows as text in files ([`forebay_wire::ndjson`]) |
 
 mod apply;
 mod config;
 mod connection;
+mod control;
 mod delayed;
+mod live;
 mod quick;
+mod records;
+mod script;
+mod scripted;
 mod server;
 mod store;
+mod tls;
 mod totals;
 mod walk;
 
 pub use config::{Depth, SinkConfig};
+pub use control::basic_authorization;
+pub use records::{ConnectionRecord, Fate, MessageRecord, RecordLimits, Records, payload_hash};
+pub use script::{
+    Action, DurableManners, Malformed, Numbers, Phase, Rule, Script, ScriptError, When,
+};
 pub use server::Sink;
+pub use tls::TlsIdentity;
 pub use totals::{TableTotals, Totals};
 
 #[cfg(test)]
+mod answer_tests;
+#[cfg(test)]
 mod measure;
+#[cfg(test)]
+mod script_tests;
 #[cfg(test)]
 mod test_client;
 #[cfg(test)]

@@ -106,8 +106,7 @@ fn check_credentials(headers: &HeaderMap, policy: &UpgradePolicy) -> Result<(), 
     };
     match text(headers, "Authorization") {
         Some(given) if given == wanted => Ok(()),
-        Some(_) => Err(reject(403, reason_of(403), &[], "")),
-        None => Err(reject(401, reason_of(401), &[], "")),
+        _ => Err(reject(401, reason_of(401), &[], "")),
     }
 }
 

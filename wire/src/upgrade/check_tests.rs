@@ -132,7 +132,7 @@ fn credentials_come_before_everything_else() {
     assert_eq!(decide(bare, &policy).0, 401);
     let with =
         |value: &str| good().replace("\r\n\r\n", &format!("\r\nAuthorization: {value}\r\n\r\n"));
-    assert_eq!(decide(&with("Bearer wrong"), &policy).0, 403);
+    assert_eq!(decide(&with("Bearer wrong"), &policy).0, 401);
     assert_eq!(decide(&with("Bearer right"), &policy).0, 101);
 }
 
