@@ -5,6 +5,20 @@
 //! shared lock on the way of a message unless rows are stored. The conversation itself is
 //! [`forebay_wire::server`], the upgrade [`forebay_wire::upgrade`].
 //!
+//! A test that needs a misbehaving server, or wants to know what the server saw:
+//!
+//! ```
+//! use forebay_loadgen::sink::{Sink, SinkConfig};
+//! let script = "message 2 times 1 -> nack 0x09 \"disk full\"\nconn 3.. -> http 503".parse()?;
+//! let sink = Sink::start(SinkConfig::scripted(script))?;
+//! // ... a client talks to sink.addr() ...
+//! sink.set_role(Some("REPLICA")); // knobs: also set_script, set_authorization, set_durable, ...
+//! let records = sink.records(); // connections, requests, messages, PINGs, closes
+//! assert_eq!(records.connections.len(), 0);
+//! let totals = sink.stop(); // rows by table
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! | file | concept |
 //! |---|---|
 //! | `config` | what a sink is told at its start |
