@@ -1,7 +1,8 @@
 //! Turning a running sink's knobs, for tests: the same as actions of a script, at a moment of the
 //! test's own.
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +19,23 @@ impl Sink {
     /// What was recorded so far; empty unless [`super::SinkConfig::record`] is set.
     pub fn records(&self) -> Records {
         let log = self.shared.log.as_ref();
-        log.map(super::records::Log::read).unwrap_or_default()
+        log.map(|log| log.look(Records::clone)).unwrap_or_default()
+    }
+
+    /// Waits until the records are as wanted; false when they are not within `patience`. The
+    /// question is asked every few milliseconds, and connections wait meanwhile.
+    pub fn wait_for(&self, patience: Duration, wanted: impl Fn(&Records) -> bool) -> bool {
+        let start = Instant::now();
+        loop {
+            let log = self.shared.log.as_ref();
+            if log.is_some_and(|log| log.look(&wanted)) {
+                return true;
+            }
+            if start.elapsed() >= patience {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// Puts another script in force, for live connections as well. Counts of `times`, and times
@@ -27,7 +44,8 @@ impl Sink {
         self.shared.live.set_script(script);
     }
 
-    /// Changes the node's role ([`Action::Role`]).
+    /// Changes the node's role ([`Action::Role`]). Live connections of a sink that was started
+    /// without a script do not notice.
     pub fn set_role(&self, role: Option<&str>) {
         self.perform(&Action::Role(role.map(str::to_owned)));
     }

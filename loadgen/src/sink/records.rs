@@ -117,6 +117,21 @@ impl Records {
         self.connections.iter().flat_map(|conn| &conn.messages)
     }
 
+    /// The most connections that were accepted within any stretch of time of that length: what a
+    /// client that paces its attempts keeps low.
+    pub fn most_connects_within(&self, window: Duration) -> usize {
+        let times: Vec<Duration> = self.connections.iter().map(|c| c.accepted_at).collect();
+        let mut first = 0;
+        let mut most = 0;
+        for (last, time) in times.iter().enumerate() {
+            while first < last && time.saturating_sub(times[first]) >= window {
+                first += 1;
+            }
+            most = most.max(last + 1 - first);
+        }
+        most
+    }
+
     /// As JSON: an object of `connections` and `dropped`, with the names of the fields; times in
     /// nanoseconds, hashes in hexadecimal. Payloads and credentials are left out.
     pub fn to_json(&self) -> Value {
@@ -208,8 +223,8 @@ impl Log {
         }
     }
 
-    pub(super) fn read(&self) -> Records {
-        self.with(|inner| inner.records.clone())
+    pub(super) fn look<T>(&self, at: impl FnOnce(&Records) -> T) -> T {
+        self.with(|inner| at(&inner.records))
     }
 
     /// A connection was accepted. They come in the order of their numbers.
@@ -278,5 +293,28 @@ impl Log {
 
     fn with<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> T {
         f(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_densest_stretch_of_connects_is_found() {
+        let connections = [0, 5, 9, 20, 29, 30].map(|millis| ConnectionRecord {
+            accepted_at: Duration::from_millis(millis),
+            ..ConnectionRecord::default()
+        });
+        let records = Records {
+            connections: connections.to_vec(),
+            dropped: 0,
+        };
+        let within = |millis| records.most_connects_within(Duration::from_millis(millis));
+        assert_eq!(
+            (within(1), within(10), within(11), within(100)),
+            (1, 3, 3, 6)
+        );
+        assert_eq!(Records::default().most_connects_within(Duration::MAX), 0);
     }
 }

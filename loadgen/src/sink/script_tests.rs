@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::test_client::{Client, Said, quotes, two_trades};
-use super::{Fate, Sink, SinkConfig, basic_authorization};
+use super::{Fate, Records, Sink, SinkConfig, basic_authorization};
 use forebay_wire::upgrade::{DurableTier, UpgradeError, UpgradeRequest};
 use forebay_wire::ws::Opcode;
 
@@ -42,7 +42,8 @@ fn upgrades_are_refused_by_connection_number_and_count() {
     let role = "REPLICA".to_owned();
     let transient = false;
     assert_eq!(refusal(&sink), UpgradeError::RoleReject { role, transient });
-    until(|| sink.totals().upgrades_rejected == 3);
+    let answered = |records: &Records| records.connections.len() == 4;
+    assert!(sink.wait_for(Duration::from_secs(10), answered));
     let records = sink.records();
     let statuses: Vec<_> = records.connections.iter().map(|c| c.http_status).collect();
     assert_eq!(statuses, [Some(401), Some(503), Some(101), Some(421)]);

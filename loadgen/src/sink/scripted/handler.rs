@@ -183,6 +183,10 @@ impl<'s> Scripted<'s> {
         if self.shared.live.refuses_writes() {
             return (Ok(Outcome::RoleChange), Fate::Cut);
         }
+        if self.granted_durable {
+            // Before the message's own commits join the queue.
+            self.see_recreated();
+        }
         let outcome = match self.applier.message(message, seq, commits) {
             Ok(Outcome::Drop) => return (Ok(Outcome::Drop), Fate::Cut),
             Ok(outcome) => outcome,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use forebay_wire::server::{Ending, Flow, Session, SessionConfig};
 use forebay_wire::ws::{self, Opcode, close};
+use socket2::SockRef;
 
 use super::ends::{Last, half_open, linger, reset, sleep};
 use super::handler::{Injected, Scripted};
@@ -51,6 +52,8 @@ struct Connection<'s> {
     session: Session,
     handler: Scripted<'s>,
     output: Output,
+    /// The kernel's receive buffer was made small, for slow reads.
+    has_small_buffer: bool,
     /// Rules of the script of this generation that have acted and act once a connection.
     fired: (u64, Vec<bool>),
 }
@@ -81,6 +84,7 @@ impl<'s> Connection<'s> {
             session,
             handler: Scripted::new(shared, id, upgraded.durable.is_some()),
             output: Output::default(),
+            has_small_buffer: false,
             fired: (0, Vec::new()),
         }
     }
@@ -105,6 +109,7 @@ impl<'s> Connection<'s> {
             if count == 0 {
                 return Ok(Last::ShutDown);
             }
+            self.advance_durable();
             let (handler, out) = (&mut self.handler, &mut self.output.fresh);
             let flow = self.session.received(count, handler, out);
             if let Some(last) = self.after_pass(flow, count)? {
@@ -118,6 +123,11 @@ impl<'s> Connection<'s> {
         let mut room = self.shared.config.read_bytes.max(1);
         if let Some((bytes, period)) = self.handler.slow {
             room = room.min(bytes);
+            if !std::mem::replace(&mut self.has_small_buffer, true) {
+                // Else the kernel goes on to take megabytes.
+                let socket = SockRef::from(self.transport.socket());
+                socket.set_recv_buffer_size(bytes.max(4096))?;
+            }
             sleep(period, self.shared);
         }
         let due = [self.output.next_due(), self.handler.limits.held_until()];
@@ -158,6 +168,10 @@ impl<'s> Connection<'s> {
                     .perform(&rule.action, next, next.saturating_sub(1));
             }
         }
+    }
+
+    /// Tells the session what is durable by now.
+    fn advance_durable(&mut self) {
         self.handler.see_recreated();
         for table in std::mem::take(&mut self.handler.to_forget) {
             self.session.forget_durable(&table);
@@ -165,7 +179,7 @@ impl<'s> Connection<'s> {
         let manners = self.shared.live.durable();
         self.handler
             .durable
-            .advance(manners, now, &mut self.session);
+            .advance(manners, Instant::now(), &mut self.session);
     }
 
     /// What follows a pass, or a look at the clock without one: held OKs, injected answers, the
