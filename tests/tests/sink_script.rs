@@ -11,7 +11,7 @@ mod loadgen;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use loadgen::{Running, binary, scratch, stderr};
@@ -19,7 +19,7 @@ use questdb::ingress::{AckLevel, Sender, TimestampMicros};
 use serde_json::Value;
 
 /// A sink with these options, its output, and where it listens.
-fn start(options: &[&str]) -> (Running, impl BufRead, String) {
+fn start(options: &[&str]) -> (Running, BufReader<ChildStdout>, String) {
     let mut command = Command::new(binary());
     command.args(["sink", "--listen", "127.0.0.1:0"]);
     let mut sink = Running::start(command.args(options).stdout(Stdio::piped()));
