@@ -21,6 +21,10 @@ const SIGNAL_POLL: Duration = Duration::from_millis(10);
 /// Receive QWP as a server does. Prints `listening ADDR` first, and at SIGTERM or SIGINT one line
 /// per table and `totals {...}`, a line of JSON.
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 pub(crate) struct SinkArgs {
     /// Address to listen on; port 0 lets the kernel choose.
     #[arg(long, default_value = "127.0.0.1:9000", value_name = "ADDR")]
@@ -34,6 +38,9 @@ pub(crate) struct SinkArgs {
     /// Refuse what the genuine server tolerates but no sender should write.
     #[arg(long)]
     strict: bool,
+    /// Keep the types of columns, refuse what cannot be converted.
+    #[arg(long)]
+    typed: bool,
     /// Write each row to DIR/<table>.ndjson before it is acknowledged.
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
@@ -141,6 +148,7 @@ impl SinkArgs {
                 Depth::Count
             },
             strict: self.strict,
+            typed: self.typed,
             store: self.store,
             ack_delay: Duration::from_micros(self.ack_delay_us),
             drop_after: self.drop_after,

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::script_tests::scripted;
-use super::test_client::{Client, Said, quotes, two_trades};
+use super::test_client::{Client, Said, message, quotes, two_trades};
 use super::{DurableManners, Fate, Malformed, RecordLimits, Sink, SinkConfig};
+use forebay_wire::header::Flags;
 use forebay_wire::upgrade::{DurableTier, UpgradeRequest};
 use forebay_wire::ws::Opcode;
 
@@ -41,6 +42,59 @@ fn messages_are_refused_by_number_and_by_table_and_the_rest_is_silence() {
     assert_eq!(client.hear(), Said::Error(0x7F, 0, String::new()));
     let totals = sink.totals();
     assert_eq!((totals.messages_refused, totals.rows), (3, 4));
+}
+
+#[test]
+fn an_error_after_a_message_was_stored_makes_the_client_send_it_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let sink = Sink::start(SinkConfig {
+        store: Some(dir.path().to_owned()),
+        ..SinkConfig::scripted("applied 1 times 1 -> nack 0x06 later".parse().unwrap())
+    })
+    .unwrap();
+    let mut client = Client::connect(sink.addr());
+    client.send(&two_trades());
+    client.wait_ok(0);
+    client.send(&two_trades());
+    assert_eq!(client.hear(), Said::Error(6, 1, "later".into()));
+    let stored = std::fs::read_to_string(dir.path().join("trades.ndjson")).unwrap();
+    assert_eq!(stored.lines().count(), 4);
+    let first = &sink.records().connections[0];
+    assert_eq!(
+        (first.messages[1].fate, first.acked),
+        (Fate::AppliedAndCut, 1)
+    );
+}
+
+#[test]
+fn a_typed_sink_refuses_what_a_column_cannot_take_until_the_table_is_made_anew() {
+    let sink = Sink::start(SinkConfig {
+        typed: true,
+        ..SinkConfig::default()
+    })
+    .unwrap();
+    let column = |ty: u8, cell: &[u8]| {
+        let body = [b"\x01t\x01\x01\x01C", &[ty, 0][..], cell].concat();
+        message(Flags::NONE, 1, &body)
+    };
+    let send = |message: &[u8]| {
+        let mut client = Client::connect(sink.addr());
+        client.send(message);
+        client.hear()
+    };
+    let as_uuid = column(0x0C, &[1; 16]);
+    assert_eq!(
+        send(&column(0x05, &[1; 8])),
+        Said::Ok(0, vec![("t".into(), 1)])
+    );
+    assert_eq!(
+        send(&column(0x07, &[1; 8])),
+        Said::Ok(0, vec![("t".into(), 2)])
+    );
+    let text = "column \"C\" is Long, cannot take Uuid";
+    assert_eq!(send(&as_uuid), Said::Error(3, 0, text.into()));
+    sink.recreate_table("t");
+    assert_eq!(send(&as_uuid), Said::Ok(0, vec![("t".into(), 1)]));
 }
 
 #[test]

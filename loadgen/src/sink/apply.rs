@@ -138,6 +138,9 @@ impl<'s> Applier<'s> {
                 self.measure(touch, block.offset() - before.offset());
             }
             let table = self.table(block.name())?;
+            if self.shared.config.typed {
+                self.shared.live.schema.check(&block)?;
+            }
             if self.decodes {
                 walk(&block, &self.dict).map_err(|e| refusal(&e))?;
             }

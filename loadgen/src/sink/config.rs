@@ -24,10 +24,13 @@ pub enum Depth {
 pub struct SinkConfig {
     /// Where to listen; port 0 lets the kernel choose.
     pub listen: SocketAddr,
-    /// How far to look into messages. Storing decodes in any case.
+    /// How far to look into messages. Storing, and typed columns, decode in any case.
     pub depth: Depth,
     /// Refuse what the genuine server tolerates but no sender should write.
     pub strict: bool,
+    /// Remember the types of columns and refuse what cannot be converted to them with
+    /// `SCHEMA_MISMATCH`.
+    pub typed: bool,
     /// Directory for `<table>.ndjson`; created if missing.
     pub store: Option<PathBuf>,
     /// Time by which all answers are held back, in their order.
@@ -60,6 +63,7 @@ impl Default for SinkConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             depth: Depth::Count,
             strict: false,
+            typed: false,
             store: None,
             ack_delay: Duration::ZERO,
             drop_after: None,
@@ -96,6 +100,6 @@ impl SinkConfig {
 
     /// Whether every value is looked at.
     pub(super) fn decodes(&self) -> bool {
-        self.depth == Depth::Decode || self.store.is_some()
+        self.depth == Depth::Decode || self.store.is_some() || self.typed
     }
 }

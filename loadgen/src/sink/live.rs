@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use forebay_wire::upgrade::UpgradePolicy;
 
 use super::SinkConfig;
+use super::schema::Schema;
 use super::script::{Action, DurableManners, Rule, Script};
 use super::totals::Counters;
 
@@ -50,6 +51,8 @@ impl Running {
 pub(super) struct Live {
     pub(super) started: Instant,
     pub(super) addr: OnceLock<SocketAddr>,
+    /// Used if the sink is typed.
+    pub(super) schema: Schema,
     script: Mutex<Arc<Running>>,
     policy: Mutex<UpgradePolicy>,
     durable: Mutex<DurableManners>,
@@ -65,6 +68,7 @@ impl Live {
         Self {
             started,
             addr: OnceLock::new(),
+            schema: Schema::default(),
             script: Mutex::new(Running::new(config.script.clone().unwrap_or_default(), 0)),
             policy: Mutex::new(config.upgrade.clone()),
             durable: Mutex::default(),
@@ -108,6 +112,7 @@ impl Live {
             Action::RecreateTable(name) => {
                 let table = counters.table(name);
                 table.restart();
+                self.schema.forget(name);
                 lock(&self.recreated).push(Arc::clone(&table.name));
             }
             Action::Role(role) => lock(&self.policy).role.clone_from(role),

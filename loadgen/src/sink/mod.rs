@@ -35,6 +35,7 @@
 //! | `live` | what can change while a sink runs |
 //! | `control` | changing it |
 //! | `tls` | certificate and key |
+//! | `schema` | typed columns, and which types convert to which |
 //! | `store` | rows as text in files ([`forebay_wire::ndjson`]) |
 
 mod apply;
@@ -45,6 +46,7 @@ mod delayed;
 mod live;
 mod quick;
 mod records;
+mod schema;
 mod script;
 mod scripted;
 mod server;

@@ -100,7 +100,7 @@ pub enum Fate {
     Silenced,
     /// Met the end of the connection that the script wanted; not applied.
     Cut,
-    /// Applied (and stored) right before the end of the connection; no OK covered it.
+    /// Applied (and stored); then the end of the connection, or an error, came in place of its OK.
     AppliedAndCut,
 }
 
