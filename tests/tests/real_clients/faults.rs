@@ -50,7 +50,7 @@ const SCRIPTS: [(&str, &str); 11] = [
     ),
     (
         "another role for a while",
-        "message 4 times 1 -> role PRIMARY_CATCHUP\nat 300ms -> role none",
+        "message 4 times 1 -> role PRIMARY_CATCHUP\nconn 8 upgrade -> role none",
     ),
     (
         "OKs twice, ahead and in fragments",
