@@ -56,4 +56,4 @@ pub use error::{Error, Pressure};
 pub use observe::{Category, ConnectionEvent, Event, LatencyHistogram, Policy, SenderError, Stats};
 pub use producer::{Producer, Receipt, Timestamp, TimestampMicros, TimestampNanos};
 pub use router::lane::Stage;
-pub use slot::SetAside;
+pub use slot::{RecoveryProgress, SetAside};
