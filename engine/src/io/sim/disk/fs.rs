@@ -251,9 +251,7 @@ impl Fs for SimFs {
             let last = inode.last_change();
             inode.sync(last);
         }
-        for directory in state.directories.values_mut() {
-            directory.sync();
-        }
+        state.directories.iter_mut().for_each(Directory::sync);
         Ok(())
     }
 
