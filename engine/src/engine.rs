@@ -224,7 +224,8 @@ impl Engine {
 
     /// Stops accepting rows, writes what was accepted, waits up to `close_flush_timeout_millis`
     /// until all of it is acked, and releases the slot. A drained slot is left empty; otherwise
-    /// [`Error::NotDrained`] says what stays on disk. A latched terminal error is returned.
+    /// [`Error::NotDrained`] says what stays on disk. A latched terminal error is returned unless a
+    /// call has returned it before.
     pub fn close(self) -> Result<(), Error> {
         self.finish(self.config.close_flush_timeout.unwrap_or(Duration::ZERO))
     }
@@ -240,14 +241,16 @@ impl Engine {
         running.steward.join();
         let (frames, bytes, untaken) = (remains.frames, remains.bytes, remains.untaken);
         hand_back(&RealFs, remains)?;
-        if let Some(terminal) = self.gate.terminal() {
+        if self.gate.terminal().is_some() {
             tracing::warn!(
                 frames,
                 bytes,
                 untaken,
                 "FB-C004 closed after a terminal error"
             );
-            return Err(terminal.to_error());
+        }
+        if let Some(error) = self.gate.take_undelivered() {
+            return Err(error);
         }
         if frames > 0 || untaken > 0 {
             let waited_millis = millis(start.elapsed());

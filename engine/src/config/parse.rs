@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::grammar::Params;
 use super::value::{MILLIS_MAX, invalid, not_yet, number};
-use super::{Auth, Config, Durability, InitialConnect, Secret, addr, foreign};
+use super::{Auth, Config, DeliveryKeys, Durability, InitialConnect, Secret, addr, foreign};
 use crate::error::Error;
 use crate::slot::segment::SEGMENT_BYTES_MIN;
 
@@ -52,6 +52,7 @@ impl Config {
         let journal = Journal::take(params)?;
         let sync_first = params.has_prefix("reconnect_");
         let (max_buf_bytes, max_name_bytes) = buffer_limits(params)?;
+        let delivery = DeliveryKeys::take(params, journal.sf_dir.as_deref())?;
         let config = Self {
             tls: false,
             endpoints,
@@ -74,6 +75,7 @@ impl Config {
             max_name_bytes,
             max_frame_rejections: small(params, "max_frame_rejections", 4, 1)?,
             poison_window: params.millis("poison_min_escalation_window_millis", 5_000, 0)?,
+            delivery,
             core: core(params)?,
             pin: params.switch("pin", true)?,
             spin: Duration::from_micros(u64::from(small(params, "spin_micros", 50, 0)?)),

@@ -39,7 +39,7 @@ mod takeover;
 mod tidy;
 #[cfg(any(test, feature = "internals"))]
 pub mod view;
-mod whole;
+pub(crate) mod whole;
 mod window;
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! on a thread of its own (`forebay-dns`), because a resolver may hang for half a minute and
 //! spares cannot wait. Both take requests that are data and answer through a bounded channel.
 
+mod keep;
+
 use std::io;
 use std::net::ToSocketAddrs;
 use std::sync::Arc;
@@ -16,6 +18,8 @@ use crate::io::sys::{block_signals, name_thread};
 use crate::io::{Fs, OpenMode, Reply, Request};
 use crate::router::gate::Gate;
 use crate::slot;
+
+pub(crate) use self::keep::Rejected;
 
 /// Requests of one kind that may wait.
 const QUEUE: usize = 64;
@@ -136,6 +140,11 @@ pub(crate) fn perform(fs: &dyn Fs, request: Request) -> Reply {
             key,
             answer: fs.open(&path, OpenMode::Direct),
         },
+        Request::Keep {
+            dir,
+            rejected,
+            limit,
+        } => Reply::Kept(keep::keep(fs, &dir, &rejected, limit)),
         Request::Close { file } => {
             drop(file);
             Reply::Closed

@@ -107,6 +107,7 @@ impl Link {
         let nonce = (u128::from(io.random()) << 64 | u128::from(io.random())).to_le_bytes();
         let mut request = UpgradeRequest::new(&endpoint.host, endpoint.port, self.tls, nonce);
         request.authorization = self.authorization.as_deref();
+        request.durable = self.durable;
         let expected = Expected::of(&request);
         let bytes = request.encode();
         self.out.set(&bytes);
