@@ -134,7 +134,7 @@ fn kept(dir: &Path) -> Vec<(serde_json::Value, Vec<(String, String)>)> {
         let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
         let head: serde_json::Value = serde_json::from_slice(&bytes[..end]).unwrap();
         let message = &bytes[end + 1..];
-        assert_eq!(head["bytes"], message.len(), "{path:?}");
+        assert_eq!(head["bytes"], message.len(), "{}", path.display());
         (head, rows(message, &mut ConnectionDict::new()))
     };
     paths.into_iter().map(read).collect()

@@ -78,7 +78,7 @@ pub(crate) fn letter<'s>(
             continue;
         }
         body.extend_from_slice(&bytes[..bytes.len() - cells.cell_bytes().len()]);
-        for id in cells.iter() {
+        for id in &cells {
             let next = ids.len() as u64;
             let new = *ids.entry(id).or_insert(next);
             if new == next {

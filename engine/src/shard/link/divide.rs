@@ -113,11 +113,14 @@ impl Outgoing {
             talk.sent_frame(now);
             return Ok(());
         }
-        for (number, table) in due.iter().enumerate() {
-            let part = letter::part(payload, *table, number == 0)
+        let last = due[due.len() - 1];
+        let mut random = random;
+        for table in &due {
+            let part = letter::part(payload, *table, *table == due[0])
                 .map_err(|error| Unsent::Never(format!("frame {frame}: {error}")))?;
-            self.gather(random.rotate_left(1 + (number % 63) as u32), &part);
-            talk.sent_part(*table, number + 1 == due.len(), now);
+            self.gather(random, &part);
+            random = random.rotate_left(1);
+            talk.sent_part(*table, *table == last, now);
         }
         Ok(())
     }
