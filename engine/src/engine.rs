@@ -62,7 +62,20 @@ impl Engine {
     /// file is touched), a held slot ([`Error::Locked`]), a machine that forbids io_uring
     /// ([`Error::Unsupported`]), a disk that fails ([`Error::Disk`]).
     pub fn connect(connect_string: &str) -> Result<Self, Error> {
-        Self::start(Config::parse(connect_string)?, None)
+        Self::start(Config::parse(connect_string)?, None, steward::system())
+    }
+
+    /// As [`connect`](Self::connect), with another resolver of names. It may block.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub fn connect_resolving(
+        connect_string: &str,
+        resolver: impl Fn(&str, u16) -> std::io::Result<Vec<std::net::SocketAddr>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<Self, Error> {
+        Self::start(Config::parse(connect_string)?, None, Arc::new(resolver))
     }
 
     /// As [`connect`](Self::connect), with a look at every piece of bytes received, on the
@@ -77,11 +90,16 @@ impl Engine {
         connect_string: &str,
         tap: Box<dyn FnMut(&[u8]) + Send>,
     ) -> Result<Self, Error> {
-        Self::start(Config::parse(connect_string)?, Some(tap))
+        Self::start(
+            Config::parse(connect_string)?,
+            Some(tap),
+            steward::system(),
+        )
     }
 
-    fn start(config: Config, tap: Option<Tap>) -> Result<Self, Error> {
+    fn start(config: Config, tap: Option<Tap>, resolver: Resolver) -> Result<Self, Error> {
         uring::probe()?;
+        let tls = uring::tls::client(&config)?;
         if config.sf_dir.is_some() && config.initial_connect == InitialConnect::Off {
             tracing::warn!(
                 "FB-C001 sf_dir is set but initial_connect_retry is off: with the server down, \
@@ -97,9 +115,10 @@ impl Engine {
         if let Some(report) = report {
             count_recovery(&gate.counters, report);
         }
-        let (steward, threads) = steward::spawn(&RealFs, &gate)?;
+        let (steward, threads) = steward::spawn(&RealFs, &gate, resolver)?;
         let io = UringIo::new(Arc::clone(&gate), steward, lock.as_ref(), tap)
-            .map_err(|error| unsupported("setting up the shard's ring", &error))?;
+            .map_err(|error| unsupported("setting up the shard's ring", &error))?
+            .with_tls(tls);
         let shard = Shard::new(&config, Arc::clone(&gate), handover)?;
         let shard = uring::spawn(&config, shard, io)?;
         let running = Mutex::new(Some(Running {
@@ -137,7 +156,10 @@ impl Engine {
         };
         let limit = if rounds == 1 {
             // Every server takes at most its resolve, connect and upgrade limits.
-            let each = RESOLVE_LIMIT + self.config.connect_timeout + self.config.auth_timeout;
+            let mut each = RESOLVE_LIMIT + self.config.connect_timeout + self.config.auth_timeout;
+            if self.config.tls {
+                each += TLS_LIMIT;
+            }
             each * u32::try_from(self.config.endpoints.len()).unwrap_or(u32::MAX)
         } else {
             self.config.reconnect_max_duration

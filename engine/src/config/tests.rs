@@ -32,6 +32,11 @@ fn defaults_are_those_of_the_official_clients() {
             port: 9000,
         }],
         auth: Auth::Anonymous,
+        security: Security {
+            roots: Roots::Webpki,
+            verify: true,
+            retry_auth: false,
+        },
         auth_timeout: millis(15_000),
         connect_timeout: millis(15_000),
         sf_dir: None,
@@ -223,7 +228,6 @@ fn schemas_and_grammar() {
         "ws:addr=a",
         "qwpws::addr=a",
         "http::addr=a",
-        "wss::addr=a",
         "ws::addr",
         "ws::=a",
         "ws::addr=a;sender_id",
@@ -232,11 +236,8 @@ fn schemas_and_grammar() {
     ] {
         assert_eq!(refusal(text).0, "connect string", "{text:?}");
     }
-    assert!(
-        refusal("wss::addr=a")
-            .1
-            .contains("not supported by this version yet")
-    );
+    let secure = Config::parse("WSS::addr=a").expect("a good string");
+    assert!(secure.tls && secure.endpoints[0].port == 9000);
     assert_eq!(
         refusal("ws::addr=a;sender_id=x;sender_id=x;").0,
         "sender_id"
@@ -297,9 +298,6 @@ fn features_to_come_are_refused_by_name() {
         ("request_durable_ack=replicated", "request_durable_ack"),
         ("drain_orphans=on", "drain_orphans"),
         ("drain_orphans=TRUE", "drain_orphans"),
-        ("tls_verify=on", "tls_verify"),
-        ("tls_roots=/r", "tls_roots"),
-        ("tls_ca=x", "tls_ca"),
         ("auto_flush=on", "auto_flush"),
         ("auto_flush_rows=5", "auto_flush_rows"),
         ("transaction=on", "transaction"),
