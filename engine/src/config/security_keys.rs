@@ -86,7 +86,10 @@ pub(super) fn security(params: &mut Params, tls: bool) -> Result<Security, Error
         Some(value) => return Err(invalid("tls_verify", value, "on or unsafe_off")),
     };
     if password.1.is_some() {
-        return Err(Error::config("tls_roots_password", password_refused(&roots.1)));
+        return Err(Error::config(
+            "tls_roots_password",
+            password_refused(roots.1.as_deref()),
+        ));
     }
     let roots = trusted(ca.1.as_deref(), roots.1)?;
     if !verify && matches!(roots, Roots::PemFile(_)) {
@@ -106,7 +109,7 @@ pub(super) fn security(params: &mut Params, tls: bool) -> Result<Security, Error
 }
 
 /// Why key stores are not read, and how to turn one into PEM. The password is not repeated.
-fn password_refused(roots: &Option<String>) -> String {
+fn password_refused(roots: Option<&str>) -> String {
     let Some(store) = roots else {
         return "needs tls_roots".to_owned();
     };

@@ -3,12 +3,14 @@
 mod close;
 mod open;
 
+#[cfg(feature = "internals")]
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::io::uring::{Hosted, Tap};
+use crate::io::uring::Hosted;
 use crate::observe::{LatencyHistogram, Stats};
 use crate::producer::Producer;
 use crate::router::gate::Gate;
@@ -82,11 +84,7 @@ impl Engine {
         connect_string: &str,
         tap: Box<dyn FnMut(&[u8]) + Send>,
     ) -> Result<Self, Error> {
-        Self::start(
-            Config::parse(connect_string)?,
-            Some(tap),
-            steward::system(),
-        )
+        Self::start(Config::parse(connect_string)?, Some(tap), steward::system())
     }
 
     /// A handle for one application thread, with a ring of `intake_ring_bytes` of its own.

@@ -127,8 +127,14 @@ mod tests {
         };
         assert_eq!(read(b"t0k3n\r\n\n").expect("good"), "t0k3n");
         assert_eq!(read(b" a b ").expect("good"), " a b ");
-        assert_eq!(read(&[b'x'; 65_536]).expect("good").len(), 65_536);
-        for bad in [b"".as_slice(), b"\n", b"s3cret\nb\n", b"s3cret\xff", &[b'x'; 65_537]] {
+        assert_eq!(read(&vec![b'x'; 65_536]).expect("good").len(), 65_536);
+        for bad in [
+            b"".as_slice(),
+            b"\n",
+            b"s3cret\nb\n",
+            b"s3cret\xff",
+            &vec![b'x'; 65_537],
+        ] {
             let error = read(bad).expect_err("refused").to_string();
             assert!(!error.contains("s3cret"), "{error}");
         }

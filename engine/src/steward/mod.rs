@@ -183,8 +183,6 @@ pub(crate) fn perform(fs: &dyn Fs, request: Request) -> Reply {
             drop(file);
             Reply::Closed
         }
-        Request::Resolve(asked) => {
-            Reply::Resolved(lookup::perform(&asked, &lookup::system()))
-        }
+        Request::Resolve(asked) => Reply::Resolved(lookup::perform(&asked, &system())),
     }
 }

@@ -19,6 +19,10 @@ const RECV_ANYWAY: u64 = 1_000_000;
 
 /// The shard's connection and what is known about it.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about one socket"
+)]
 pub(super) struct Line {
     pub(super) socket: Option<Socket>,
     /// The encryption of this connection, if it has one.

@@ -135,8 +135,9 @@ mod tests {
         Credentials::new(&Config::parse(&text).expect("a good string"))
     }
 
-    fn says(text: &str) -> Option<io::Result<Secret>> {
-        Some(Ok(Secret(text.to_owned())))
+    /// Reads a file that says this.
+    fn read(credentials: &mut Credentials, text: &str) -> Result<(), Unready> {
+        credentials.read(Some(Ok(Secret(text.to_owned()))))
     }
 
     fn header(credentials: &Credentials) -> Option<String> {
@@ -159,14 +160,14 @@ mod tests {
         let mut file = credentials("token_file=/t");
         assert_eq!(file.file(), Some("/t".into()));
         assert_eq!(header(&file), None);
-        assert_eq!(file.read(says("old")), Ok(()));
+        assert_eq!(read(&mut file, "old"), Ok(()));
         assert_eq!(file.refused("401 from h"), Refusal::ReadAgain);
-        assert_eq!(file.read(says("new")), Ok(()));
+        assert_eq!(read(&mut file, "new"), Ok(()));
         assert_eq!(header(&file).as_deref(), Some("Bearer new"));
-        assert_eq!(file.read(says("new")), Ok(()), "nobody refused this one");
+        assert_eq!(read(&mut file, "new"), Ok(()), "nobody refused this one");
         assert_eq!(file.refused("403 from h"), Refusal::ReadAgain);
         let why = Unready::Terminal("403 from h; token_file /t has not changed since".to_owned());
-        assert_eq!(file.read(says("new")), Err(why));
+        assert_eq!(read(&mut file, "new"), Err(why));
     }
 
     #[test]
@@ -174,7 +175,7 @@ mod tests {
         let mut file = credentials("username=u;password_file=/p");
         let timed_out = Unready::Failed("password_file /p: reading timed out".to_owned());
         assert_eq!(file.read(None), Err(timed_out.clone()));
-        assert_eq!(file.read(says("p")), Ok(()));
+        assert_eq!(read(&mut file, "p"), Ok(()));
         assert_eq!(file.read(None), Ok(()));
         assert_eq!(header(&file).as_deref(), Some("Basic dTpw"));
         let gone = Some(Err(io::Error::from(io::ErrorKind::NotFound)));
@@ -189,15 +190,15 @@ mod tests {
         let mut text = credentials("token=t;on_auth_error=retry");
         assert_eq!(text.refused("401"), Refusal::Failed);
         let mut file = credentials("token_file=/t;on_auth_error=retry");
-        assert_eq!(file.read(says("same")), Ok(()));
+        assert_eq!(read(&mut file, "same"), Ok(()));
         assert_eq!(file.refused("401"), Refusal::Failed);
-        assert_eq!(file.read(says("same")), Ok(()));
+        assert_eq!(read(&mut file, "same"), Ok(()));
     }
 
     #[test]
     fn nothing_of_it_is_printed() {
         let mut file = credentials("token_file=/t");
-        assert_eq!(file.read(says("hunter2")), Ok(()));
+        assert_eq!(read(&mut file, "hunter2"), Ok(()));
         assert!(!format!("{file:?} {:?}", file.header()).contains("hunter2"));
     }
 }
