@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::io::uring::{Hosted, Tap};
+use crate::io::uring::Hosted;
+#[cfg(feature = "internals")]
+use crate::io::uring::Tap;
 use crate::observe::{LatencyHistogram, Stats};
 use crate::producer::Producer;
 use crate::router::gate::Gate;
