@@ -276,3 +276,6 @@ impl Desk {
 fn guarded(call: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(call)).is_ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -378,6 +378,11 @@ impl Gate {
     pub(crate) fn fail_as(&self, category: Category, terminal: Terminal) {
         let mut error = SenderError::new(category, Policy::Terminal, terminal.reason.clone());
         error.endpoint.clone_from(&terminal.endpoint);
+        self.fail_with(terminal, error);
+    }
+
+    /// As [`fail`](Self::fail), told as this error.
+    pub(crate) fn fail_with(&self, terminal: Terminal, error: SenderError) {
         if self.terminal.set(terminal).is_ok() {
             self.events.push(Event::Error(error));
         }
