@@ -1,5 +1,6 @@
 //! Handlers that misbehave, order, folding, levels.
 
+use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::mpsc::{channel, sync_channel};
 use std::time::Instant;
@@ -46,7 +47,7 @@ impl Visit for Lines {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         let mut lines = lock(&self.0);
         let line = &mut lines.last_mut().expect("an event begins with its line").1;
-        line.push_str(&format!(" {}={value:?}", field.name()));
+        let _ = write!(line, " {}={value:?}", field.name());
     }
 }
 
@@ -143,7 +144,7 @@ fn handlers_hear_every_event_in_order_and_are_done_when_the_close_returns() {
     let (errors, changes) = (Arc::clone(&heard), Arc::clone(&heard));
     let handlers = Handlers {
         error: Some(Box::new(move |error| {
-            lock(&errors).push(error.message.clone())
+            lock(&errors).push(error.message.clone());
         })),
         connection: Some(Box::new(move |change| match change {
             ConnectionEvent::Disconnected { cause, .. } => lock(&changes).push(cause.clone()),
