@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::grammar::Params;
 use super::value::{MILLIS_MAX, invalid, number};
-use super::{Config, Durability, InitialConnect, addr, foreign, security_keys};
+use super::{Config, Durability, EventKeys, InitialConnect, addr, foreign, security_keys};
 use crate::error::Error;
 use crate::slot::segment::SEGMENT_BYTES_MIN;
 
@@ -84,6 +84,7 @@ impl Config {
             memory_budget_bytes: params
                 .size("memory_budget_bytes", MIB, u64::MAX)?
                 .unwrap_or(64 * MIB),
+            events: EventKeys::take(params)?,
         };
         foreign::judge_rest(std::mem::take(params))?;
         Ok(config)

@@ -28,6 +28,7 @@ impl Engine {
         let remains = running.shard.join()?;
         running.steward.join();
         let (frames, bytes, untaken) = (remains.frames, remains.bytes, remains.untaken);
+        drop(running.notifier);
         hand_back(&RealFs, remains)?;
         if let Some(terminal) = self.gate.terminal() {
             tracing::warn!(

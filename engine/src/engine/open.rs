@@ -6,15 +6,16 @@ use std::time::Duration;
 use super::{Engine, Running, nanos};
 use crate::config::{Config, Durability, InitialConnect};
 use crate::error::Error;
+use crate::fsn::Fsn;
 use crate::io::sys::{EventFd, RealFs, monotonic_nanos};
 use crate::io::uring::{self, Tap, UringIo};
 use crate::io::{BLOCK, Fs, OpenMode};
-use crate::observe::Counters;
+use crate::observe::{Category, Counters, Event, Handlers, Notifier, Policy, SenderError};
 use crate::producer::{Producer, ProducerOptions};
 use crate::router::gate::Gate;
 use crate::router::lane::{self, Stage};
 use crate::shard::{Handover, Shard};
-use crate::slot::{self, RecoveryReport, SlotOptions};
+use crate::slot::{self, RecoveryReport, SetAside, SlotOptions};
 use crate::steward::{self, Resolver};
 
 /// How long `connect` waits for the shard's thread; rows are taken anyway afterwards.
@@ -28,12 +29,28 @@ const FRAME_BYTES_MAX: u64 = 16 << 20;
 /// What a segment does not hold of a frame: its own header and the frame's.
 const SEGMENT_OVERHEAD: u64 = 32;
 
+/// What an engine is given beside its configuration.
+pub(crate) struct Outfit {
+    /// A look at every piece of bytes received.
+    pub(crate) tap: Option<Tap>,
+    /// Looks names up.
+    pub(crate) resolver: Resolver,
+    /// The application's handlers.
+    pub(crate) handlers: Handlers,
+}
+
+impl Default for Outfit {
+    fn default() -> Self {
+        Self {
+            tap: None,
+            resolver: steward::system(),
+            handlers: Handlers::default(),
+        }
+    }
+}
+
 impl Engine {
-    pub(super) fn start(
-        config: Config,
-        tap: Option<Tap>,
-        resolver: Resolver,
-    ) -> Result<Self, Error> {
+    pub(crate) fn start(config: Config, outfit: Outfit) -> Result<Self, Error> {
         uring::probe()?;
         let tls = uring::tls::client(&config)?;
         if config.sf_dir.is_some() && config.initial_connect == InitialConnect::Off {
@@ -45,14 +62,18 @@ impl Engine {
         let handover = open_slot(&RealFs, &config)?;
         let lock = handover.as_ref().map(|handover| handover.slot.lock.clone());
         let bell = EventFd::new().map_err(|error| unsupported("eventfd", &error))?;
-        let gate = Arc::new(Gate::new(bell));
+        let gate = Arc::new(Gate::observed(bell, config.events));
         let report = handover.as_ref().map(|handover| &handover.slot.report);
         let set_aside = report.and_then(|report| report.set_aside.clone());
         if let Some(report) = report {
             count_recovery(&gate.counters, report);
         }
-        let (steward, threads) = steward::spawn(&RealFs, &gate, resolver)?;
-        let io = UringIo::new(Arc::clone(&gate), steward, lock.as_ref(), tap)
+        if let Some(set_aside) = &set_aside {
+            gate.events.push(Event::Error(lost(set_aside)));
+        }
+        let notifier = Notifier::spawn(&gate, outfit.handlers)?;
+        let (steward, threads) = steward::spawn(&RealFs, &gate, outfit.resolver)?;
+        let io = UringIo::new(Arc::clone(&gate), steward, lock.as_ref(), outfit.tap)
             .map_err(|error| unsupported("setting up the shard's ring", &error))?
             .with_tls(tls);
         let shard = Shard::new(&config, Arc::clone(&gate), handover)?;
@@ -60,6 +81,7 @@ impl Engine {
         let running = Mutex::new(Some(Running {
             shard,
             steward: threads,
+            notifier,
         }));
         let engine = Self {
             config,
@@ -126,6 +148,22 @@ pub(crate) fn new_producer(config: &Config, gate: &Arc<Gate>) -> Producer {
     let (writer, end, lane) = lane::lane(config.intake_ring_bytes);
     gate.join(Arc::clone(&lane), end);
     Producer::new(options(config), Arc::clone(gate), lane, writer)
+}
+
+/// A slot set aside, for handlers; the log has it from the opener too.
+fn lost(set_aside: &SetAside) -> SenderError {
+    let message = format!(
+        "{} frames ({} bytes) are not delivered, every byte is kept in {}: {}",
+        set_aside.frames,
+        set_aside.bytes,
+        set_aside.path.display(),
+        set_aside.reason
+    );
+    let error = SenderError::new(Category::DataLoss, Policy::Abandoned, message);
+    match set_aside.fsns {
+        Some((first, end)) => error.of_frames(Fsn(first), Fsn(end)),
+        None => error,
+    }
 }
 
 /// What the opener found, for the counters. The shard does not run yet: there is one writer.
