@@ -27,10 +27,8 @@ const IGNORED: [&str; 15] = [
 ];
 const IGNORED_PREFIXES: [&str; 3] = ["failover_", "query_", "sender_pool_"];
 /// Numbers that tune what is not built yet, with their least value; harmless at any value.
-const TUNING: [(&str, u64); 5] = [
+const TUNING: [(&str, u64); 3] = [
     ("max_background_drainers", 0),
-    ("error_inbox_capacity", 16),
-    ("connection_listener_inbox_capacity", 1),
     ("catch_up_cap_gap_min_escalation_window_millis", 0),
     ("catchup_cap_gap_min_escalation_window_millis", 0),
 ];
@@ -62,8 +60,6 @@ pub(super) fn judge_rest(params: Params) -> Result<(), Error> {
         let key = key.as_str();
         if let Some((_, min)) = TUNING.iter().find(|(name, _)| *name == key) {
             number(key, &value, *min, u64::from(u32::MAX))?;
-        } else if key.starts_with("tls_") {
-            return Err(not_yet(key, "TLS"));
         } else if key.starts_with("auto_flush_") {
             return Err(not_yet(key, "automatic flushing"));
         } else if !IGNORED.contains(&key)

@@ -1,6 +1,8 @@
 //! The connection to the server: dial, upgrade, catch-up, replay, send, acknowledgements, and what
 //! follows when it breaks. Reconnects for ever; only a terminal answer stops it.
 
+mod addresses;
+mod credentials;
 mod dial;
 mod divide;
 mod ending;
@@ -8,14 +10,13 @@ mod open;
 mod receive;
 mod send;
 
-use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use forebay_wire::upgrade::{DurableTier, Expected};
 use forebay_wire::ws::{Opcode, Reader};
 
-use self::dial::authorization;
+use self::addresses::Addresses;
+use self::credentials::Credentials;
 use self::divide::Keeper;
 use self::ending::Parting;
 use self::send::Outgoing;
@@ -37,8 +38,8 @@ enum State {
     Waiting { until: u64 },
     /// The resolver was asked.
     Resolving { deadline: u64 },
-    /// TCP connect under way.
-    Dialing { deadline: u64 },
+    /// TCP connect under way, then the TLS handshake.
+    Dialing { deadline: u64, securing: bool },
     /// The upgrade request is on its way.
     Upgrading { deadline: u64, expected: Expected },
     /// Frames flow.
@@ -55,11 +56,13 @@ pub(crate) struct Link {
     state: State,
     gate: Arc<Gate>,
     tls: bool,
-    authorization: Option<String>,
+    credentials: Credentials,
     connect_limit: u64,
     upgrade_limit: u64,
     endpoints: Endpoints,
-    addresses: VecDeque<SocketAddr>,
+    addresses: Addresses,
+    /// Number of the last look-up.
+    lookup: u64,
     /// The durable acknowledgement that is asked for.
     durable: Option<DurableTier>,
     talk: Conversation,
@@ -95,11 +98,12 @@ impl Link {
         Ok(Self {
             state: State::Waiting { until: 0 },
             tls: config.tls,
-            authorization: authorization(&config.auth),
+            credentials: Credentials::new(config),
             connect_limit: nanos(config.connect_timeout),
             upgrade_limit: nanos(config.auth_timeout),
             endpoints: Endpoints::new(config.endpoints.clone()),
-            addresses: VecDeque::new(),
+            addresses: Addresses::default(),
+            lookup: 0,
             durable,
             talk: Conversation::new(config, journal.acked()),
             keeper: Keeper::new(config),
@@ -156,7 +160,7 @@ impl Link {
         match &self.state {
             State::Waiting { until } => *until,
             State::Resolving { deadline }
-            | State::Dialing { deadline }
+            | State::Dialing { deadline, .. }
             | State::Upgrading { deadline, .. } => *deadline,
             State::Open => self.talk.deadline(),
             State::Parting(parting) => parting.until,
@@ -180,7 +184,7 @@ impl Link {
                 true
             }
             State::Resolving { deadline } if now >= *deadline => {
-                self.failed(io, "name resolution timed out", now);
+                self.unresolved(io, now);
                 true
             }
             State::Resolving { .. } | State::Stopped => false,

@@ -94,6 +94,6 @@ fn name_of(request: &Request) -> &'static str {
         Request::Open { .. } => "open a segment",
         Request::Keep { .. } => "keep refused rows",
         Request::Close { .. } => "close a segment",
-        Request::Resolve { .. } => "resolve a name",
+        Request::Resolve(_) => "resolve a name",
     }
 }

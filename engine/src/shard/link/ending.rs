@@ -189,8 +189,7 @@ impl Link {
         self.say_goodbye(io, 1000);
         io.hang_up();
         self.gate.failed(&terminal.reason, false);
-        self.gate.fail(terminal);
-        self.gate.events.push(Event::Error(error));
+        self.gate.fail_with(terminal, error);
         self.gate.connection(false, now);
         self.state = State::Stopped;
     }

@@ -6,7 +6,7 @@ use forebay_wire::ws::Reader;
 use super::{Link, RESPONSE_BYTES_MAX, State};
 use crate::delivery::Failure;
 use crate::io::Io;
-use crate::observe::{Category, ConnectionEvent};
+use crate::observe::ConnectionEvent;
 use crate::shard::journal::Journal;
 
 impl Link {
@@ -91,7 +91,7 @@ impl Link {
                     endpoint: self.endpoints.name(),
                     cause: cause.clone(),
                 });
-                return self.terminal(io, Category::SecurityError, cause, now);
+                return self.auth_refused(io, cause, now);
             }
             UpgradeError::RoleReject { transient, .. } => Failure::Role { soon: *transient },
             UpgradeError::DurableMismatch { .. } => Failure::DurableMismatch,
