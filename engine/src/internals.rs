@@ -1,5 +1,6 @@
 //! Inner parts for this workspace's tests, benches and tools. No promise of stability.
 
+pub use crate::delivery::view as delivery;
 #[cfg(feature = "uring")]
 pub use crate::io::instant::InstantLoop;
 pub use crate::router::ring;

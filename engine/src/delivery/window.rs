@@ -8,8 +8,11 @@ use crate::fsn::Fsn;
 pub(crate) struct Window {
     base: Fsn,
     frames: u64,
-    /// Message numbers of the catch-up, ascending.
+    /// Message numbers of the catch-up, ascending, and of all but the last part of a frame that is
+    /// sent table by table.
     catch_up: Vec<u64>,
+    /// Parts of frames: message number, frame, table.
+    parts: Vec<(u64, Fsn, usize)>,
 }
 
 impl Window {
@@ -19,6 +22,7 @@ impl Window {
             base,
             frames: 0,
             catch_up: Vec::new(),
+            parts: Vec::new(),
         }
     }
 
@@ -40,6 +44,35 @@ impl Window {
     /// The next frame was handed to the socket.
     pub(crate) fn sent_frame(&mut self) {
         self.frames += 1;
+    }
+
+    /// One table of the next frame was handed to the socket; the last one carries the frame.
+    pub(crate) fn sent_part(&mut self, table: usize, last: bool) {
+        self.parts.push((self.messages(), self.sent(), table));
+        if last {
+            self.sent_frame();
+        } else {
+            self.sent_catch_up();
+        }
+    }
+
+    /// The frame and table that message `seq` is a part of.
+    pub(crate) fn part(&self, seq: i64) -> Option<(Fsn, usize)> {
+        let last = self.messages().checked_sub(1)?;
+        let seq = u64::try_from(seq).ok()?.min(last);
+        let at = self.parts.binary_search_by_key(&seq, |part| part.0).ok()?;
+        let (_, frame, table) = self.parts[at];
+        Some((frame, table))
+    }
+
+    /// The parts among the messages up to `seq`.
+    pub(crate) fn parts_within(&self, seq: i64) -> impl Iterator<Item = (Fsn, usize)> + '_ {
+        let within = self
+            .parts
+            .partition_point(|part| i64::try_from(part.0).is_ok_and(|number| number <= seq));
+        self.parts[..within]
+            .iter()
+            .map(|(_, frame, table)| (*frame, *table))
     }
 
     /// First frame not sent on this connection.
@@ -105,5 +138,25 @@ mod tests {
         assert_eq!(confirmed, [Some(Fsn(11)), Some(Fsn(11)), Some(Fsn(12))]);
         let named: Vec<_> = (0..3).map(|seq| window.named(seq)).collect();
         assert_eq!(named, [Some(Fsn(10)), None, Some(Fsn(11))]);
+    }
+
+    #[test]
+    fn a_frame_in_parts_is_confirmed_with_its_last() {
+        let mut window = Window::new(Fsn(10));
+        window.sent_catch_up();
+        window.sent_frame();
+        window.sent_part(0, false);
+        window.sent_part(2, true);
+        window.sent_frame();
+        let confirmed: Vec<_> = (0..5).map(|seq| window.confirmed(seq)).collect();
+        assert_eq!(
+            confirmed,
+            [None, Some(11), Some(11), Some(12), Some(13)].map(|end| end.map(Fsn))
+        );
+        let parts: Vec<_> = (0..5).map(|seq| window.part(seq)).collect();
+        let (first, second) = (Some((Fsn(11), 0)), Some((Fsn(11), 2)));
+        assert_eq!(parts, [None, None, first, second, None]);
+        assert_eq!(window.parts_within(2).collect::<Vec<_>>(), [(Fsn(11), 0)]);
+        assert_eq!(window.parts_within(9).count(), 2);
     }
 }

@@ -44,7 +44,7 @@ mod tape;
 mod tidy;
 #[cfg(any(test, feature = "internals"))]
 pub mod view;
-mod whole;
+pub(crate) mod whole;
 mod window;
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! Every wrapper here is small, safe to call, and the only place where its system call is made.
 
+mod bounded;
 mod event;
 mod fs;
 mod futex;
@@ -12,6 +13,7 @@ mod space;
 mod thread;
 mod unnamed;
 
+pub(crate) use bounded::read_bounded;
 pub(crate) use event::EventFd;
 pub(crate) use fs::RealFs;
 pub(crate) use futex::{futex_wait, futex_wake};

@@ -4,6 +4,8 @@
 mod driver;
 mod host;
 mod probe;
+pub(crate) mod tls;
+mod transport;
 
 pub(crate) use driver::{Tap, UringIo};
 pub(crate) use host::{Hosted, spawn};

@@ -1,0 +1,311 @@
+//! Opening: the slot, the threads, and the wait for the first connection.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::{Engine, Running, nanos};
+use crate::config::{Config, Durability, InitialConnect};
+use crate::error::Error;
+use crate::fsn::Fsn;
+use crate::io::sys::{EventFd, RealFs, free_bytes, monotonic_nanos};
+use crate::io::uring::{self, Tap, UringIo};
+use crate::io::{BLOCK, Fs, OpenMode};
+use crate::observe::{Category, Counters, Event, Handlers, Notifier, Policy, SenderError};
+use crate::producer::{Producer, ProducerOptions};
+use crate::router::gate::Gate;
+use crate::router::lane::{self, Stage};
+use crate::shard::{Handover, Shard};
+use crate::slot::{self, RecoveryProgress, RecoveryReport, SetAside, SlotOptions, room};
+use crate::steward::{self, Resolver};
+
+/// How long `connect` waits for the shard's thread; rows are taken anyway afterwards.
+const START_LIMIT: Duration = Duration::from_secs(5);
+/// Allowance for resolving one server's name on the first connection.
+const RESOLVE_LIMIT: Duration = Duration::from_secs(10);
+/// Allowance for the TLS handshake with one server.
+const TLS_LIMIT: Duration = Duration::from_secs(5);
+/// Largest frame (protocol.md section 10.7).
+const FRAME_BYTES_MAX: u64 = 16 << 20;
+/// What a segment does not hold of a frame: its own header and the frame's.
+const SEGMENT_OVERHEAD: u64 = 32;
+
+/// What an engine is given beside its configuration.
+pub(crate) struct Outfit {
+    /// A look at every piece of bytes received.
+    pub(crate) tap: Option<Tap>,
+    /// Looks names up.
+    pub(crate) resolver: Resolver,
+    /// The application's handlers.
+    pub(crate) handlers: Handlers,
+    /// Where recovery tells how far it has come.
+    pub(crate) progress: RecoveryProgress,
+}
+
+impl Default for Outfit {
+    fn default() -> Self {
+        Self {
+            tap: None,
+            resolver: steward::system(),
+            handlers: Handlers::default(),
+            progress: RecoveryProgress::new(),
+        }
+    }
+}
+
+impl Engine {
+    pub(crate) fn start(config: Config, outfit: Outfit) -> Result<Self, Error> {
+        uring::probe()?;
+        let tls = uring::tls::client(&config)?;
+        if config.sf_dir.is_some() && config.initial_connect == InitialConnect::Off {
+            tracing::warn!(
+                "FB-C001 sf_dir is set but initial_connect_retry is off: with the server down, \
+                 connect fails although rows could be journaled; async avoids that"
+            );
+        }
+        let handover = open_slot_watched(&RealFs, &config, &outfit.progress)?;
+        warn_of_shortage(&config);
+        let lock = handover.as_ref().map(|handover| handover.slot.lock.clone());
+        let bell = EventFd::new().map_err(|error| unsupported("eventfd", &error))?;
+        let gate = Arc::new(Gate::observed(bell, config.events));
+        let report = handover.as_ref().map(|handover| &handover.slot.report);
+        let set_aside = report.and_then(|report| report.set_aside.clone());
+        if let Some(report) = report {
+            count_recovery(&gate.counters, report, &outfit.progress);
+        }
+        if let Some(set_aside) = &set_aside {
+            gate.events.push(Event::Error(lost(set_aside)));
+        }
+        let notifier = Notifier::spawn(&gate, outfit.handlers)?;
+        let (steward, threads) = steward::spawn(&RealFs, &gate, outfit.resolver)?;
+        let io = UringIo::new(Arc::clone(&gate), steward, lock.as_ref(), outfit.tap)
+            .map_err(|error| unsupported("setting up the shard's ring", &error))?
+            .with_tls(tls);
+        let shard = Shard::new(&config, Arc::clone(&gate), handover)?;
+        let shard = uring::spawn(&config, shard, io)?;
+        let running = Mutex::new(Some(Running {
+            shard,
+            steward: threads,
+            notifier,
+        }));
+        let engine = Self {
+            config,
+            gate,
+            set_aside,
+            running,
+        };
+        // A moment, so that the first batches do not wait for the thread to come up.
+        let deadline = monotonic_nanos().saturating_add(nanos(START_LIMIT));
+        engine
+            .gate
+            .wait_for(deadline, |gate| gate.is_started() || gate.is_over());
+        if !engine.gate.is_started()
+            && let Some(error) = engine.gate.ending()
+        {
+            // Nothing was accepted: how the thread ended adds nothing to why.
+            let _ = engine.finish(Duration::ZERO);
+            return Err(error);
+        }
+        engine.first_connection()?;
+        Ok(engine)
+    }
+
+    /// Waits for the first connection as configured; its failure closes the engine again.
+    fn first_connection(&self) -> Result<(), Error> {
+        let rounds = match self.config.initial_connect {
+            InitialConnect::Async => return Ok(()),
+            InitialConnect::Off => 1,
+            InitialConnect::Sync => u32::MAX,
+        };
+        let limit = if rounds == 1 {
+            // Every server takes at most its resolve, connect and upgrade limits.
+            let mut each = RESOLVE_LIMIT + self.config.connect_timeout + self.config.auth_timeout;
+            if self.config.tls {
+                each += TLS_LIMIT;
+            }
+            each * u32::try_from(self.config.endpoints.len()).unwrap_or(u32::MAX)
+        } else {
+            self.config.reconnect_max_duration
+        };
+        let deadline = monotonic_nanos().saturating_add(nanos(limit));
+        self.gate.wait_for(deadline, |gate| {
+            gate.is_over() || gate.was_connected() || gate.failures().0 >= rounds
+        });
+        if self.gate.was_connected() {
+            return Ok(());
+        }
+        let ending = self.gate.ending();
+        let (_, reason) = self.gate.failures();
+        let endpoint = self.config.endpoints[0].to_string();
+        let error = ending.unwrap_or(Error::Peer {
+            endpoint,
+            reason,
+            retryable: true,
+        });
+        // Nothing was accepted, so nothing is waited for; the first error is the one to report.
+        let _ = self.finish(Duration::ZERO);
+        Err(error)
+    }
+}
+
+/// A producer whose lane has joined the gate's shard.
+pub(crate) fn new_producer(config: &Config, gate: &Arc<Gate>) -> Producer {
+    let (writer, end, lane) = lane::lane(config.intake_ring_bytes);
+    gate.join(Arc::clone(&lane), end);
+    Producer::new(options(config), Arc::clone(gate), lane, writer)
+}
+
+/// A slot set aside, for handlers; the log has it from the opener too.
+fn lost(set_aside: &SetAside) -> SenderError {
+    let message = format!(
+        "{} frames ({} bytes) are not delivered, every byte is kept in {}: {}",
+        set_aside.frames,
+        set_aside.bytes,
+        set_aside.path.display(),
+        set_aside.reason
+    );
+    let error = SenderError::new(Category::DataLoss, Policy::Abandoned, message);
+    match set_aside.fsns {
+        Some((first, end)) => error.of_frames(Fsn(first), Fsn(end)),
+        None => error,
+    }
+}
+
+/// What the opener found, for the counters. The shard does not run yet: there is one writer.
+fn count_recovery(counters: &Counters, report: &RecoveryReport, progress: &RecoveryProgress) {
+    counters.recovery_frames.set(report.frames);
+    counters.recovery_bytes.set(report.bytes);
+    counters
+        .recovery_bytes_scanned
+        .set(progress.bytes_scanned());
+    counters.recovery_nanos.set(report.elapsed_nanos);
+    counters.torn_tail_bytes.set(report.torn_tail_bytes);
+    counters.torn_tail_frames.set(report.torn_tail_frames());
+    counters.sealed_residues.set(report.sealed_residues());
+    counters
+        .slots_set_aside
+        .set(u64::from(report.set_aside.is_some()));
+    counters.deferred_frames_retired.set(report.deferred_frames);
+    let moved = &report.moved;
+    counters
+        .slot_host_changes
+        .set(u64::from(moved.hosts.is_some()));
+    counters.slot_reboots.set(u64::from(moved.rebooted));
+}
+
+/// Tells when the filesystem cannot hold what the senders of this directory may store. A full disk
+/// is survived, so this is a warning, and what cannot be found out is none.
+fn warn_of_shortage(config: &Config) {
+    let Some(sf_dir) = &config.sf_dir else { return };
+    let looked = free_bytes(sf_dir).and_then(|free| {
+        room::check(
+            &RealFs,
+            sf_dir,
+            &config.sender_id,
+            (config.total_bytes, free),
+        )
+    });
+    match looked {
+        Ok(Some(shortage)) => {
+            tracing::warn!(
+                sf_dir = %sf_dir.display(), %shortage,
+                "FB-C005 the disk is smaller than the senders' caps: it may be full before they are"
+            );
+        }
+        Ok(None) => {}
+        Err(error) => tracing::debug!(%error, "the free space could not be found out"),
+    }
+}
+
+/// Opens the configured slot; `None` in memory mode.
+pub(crate) fn open_slot(fs: &dyn Fs, config: &Config) -> Result<Option<Handover>, Error> {
+    open_slot_watched(fs, config, &RecoveryProgress::new())
+}
+
+fn open_slot_watched(
+    fs: &dyn Fs,
+    config: &Config,
+    progress: &RecoveryProgress,
+) -> Result<Option<Handover>, Error> {
+    let Some(sf_dir) = &config.sf_dir else {
+        return Ok(None);
+    };
+    let slot = slot::open(
+        fs,
+        &SlotOptions {
+            sf_dir: sf_dir.clone(),
+            sender_id: config.sender_id.clone(),
+            segment_bytes: config.segment_bytes,
+            total_bytes: config.total_bytes,
+            lock_retry: config.lock_retry,
+            progress: progress.clone(),
+        },
+    )?;
+    let active = slot
+        .segments
+        .last()
+        .expect("an opened slot has an active segment");
+    let block = active.end - active.end % BLOCK as u64;
+    let bytes = usize::try_from(active.end - block).expect("below a block");
+    let path = slot.dir.join(&active.name);
+    let mut active_tail = vec![0; bytes];
+    let read = fs
+        .open(&path, OpenMode::Read)
+        .and_then(|file| fs.read_at(&file, &mut active_tail, block))
+        .map_err(|source| Error::disk("read", &path, block, source))?;
+    if read != bytes {
+        return Err(Error::Corrupt {
+            path,
+            offset: block,
+            reason: format!("{read} of {bytes} bytes of the last block, just scanned"),
+        });
+    }
+    let unacked = slot.next.since(slot.acked) > 0;
+    let stored: u64 = slot
+        .segments
+        .iter()
+        .map(|s| s.end - slot::segment::HEADER_BYTES)
+        .sum();
+    let unacked_bytes = if unacked { stored } else { 0 };
+    Ok(Some(Handover {
+        slot,
+        active_tail,
+        unacked_bytes,
+    }))
+}
+
+fn options(config: &Config) -> ProducerOptions {
+    let has_files = config.sf_dir.is_some();
+    let sync = matches!(config.durability, Durability::Flush | Durability::Append);
+    let caps = [
+        (config.max_buf_bytes, "max_buf_size"),
+        (
+            config.segment_bytes - SEGMENT_OVERHEAD,
+            "sf_max_segment_bytes",
+        ),
+        (FRAME_BYTES_MAX, "the protocol (16 MiB)"),
+    ];
+    ProducerOptions {
+        append_deadline: config.append_deadline,
+        flush_limit: config.append_deadline.max(Duration::from_secs(30)),
+        message_bytes_max: caps
+            .into_iter()
+            .min_by_key(|cap| cap.0)
+            .expect("three caps"),
+        name_bytes_max: config.max_name_bytes,
+        flush_stage: match (has_files, sync) {
+            (false, _) => Stage::Accepted,
+            (true, false) => Stage::Written,
+            (true, true) => Stage::Stable,
+        },
+        publish_stable: config.durability == Durability::Append,
+        has_files,
+    }
+}
+
+fn unsupported(what: &str, error: &std::io::Error) -> Error {
+    Error::Unsupported {
+        what: what.to_owned(),
+        reason: error.to_string(),
+        remedy: "Check descriptor (ulimit -n) and locked-memory (ulimit -l) limits",
+    }
+}
