@@ -106,7 +106,7 @@ impl Link {
             lookup: 0,
             durable,
             talk: Conversation::new(config, journal.acked()),
-            keeper: Keeper::new(config),
+            keeper: Keeper::new(config, journal.published()),
             out: Outgoing::new(journal, Arc::clone(&gate)),
             replay,
             connected_to: None,

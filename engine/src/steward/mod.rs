@@ -5,8 +5,9 @@
 //! resolver may hang for half a minute and spares cannot wait. Requests are data; answers come
 //! through a bounded channel.
 
-mod keep;
 mod lookup;
+
+mod keep;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
