@@ -13,8 +13,8 @@ use crate::slot::{self, Drained};
 impl Engine {
     /// Stops accepting rows, writes what was accepted, waits up to `close_flush_timeout_millis`
     /// until all of it is acked, and releases the slot. A drained slot is left empty; otherwise
-    /// [`Error::NotDrained`] says what stays on disk. A latched terminal error is returned unless
-    /// a call has returned it before.
+    /// [`Error::NotDrained`] says what stays on disk. A latched terminal error is returned unless a
+    /// call has returned it before.
     pub fn close(self) -> Result<(), Error> {
         self.finish(self.config.close_flush_timeout.unwrap_or(Duration::ZERO))
     }

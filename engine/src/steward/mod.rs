@@ -5,9 +5,8 @@
 //! resolver may hang for half a minute and spares cannot wait. Requests are data; answers come
 //! through a bounded channel.
 
-mod lookup;
-
 mod keep;
+mod lookup;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -8,7 +8,7 @@ use forebay_wire::upgrade::{Expected, UpgradeRequest};
 use super::credentials::{Refusal, Unready};
 use super::{Link, State};
 use crate::io::{Asked, Dialed, Found, Io, Request};
-use crate::observe::{Category, ConnectionEvent};
+use crate::observe::Category;
 
 /// How long a name may take to resolve and a secret to be read.
 const RESOLVE_LIMIT: u64 = 10_000_000_000;
@@ -170,10 +170,6 @@ impl Link {
 
     /// The server refused the credentials: no other server will take them either.
     pub(super) fn auth_refused(&mut self, io: &mut impl Io, words: String, now: u64) {
-        self.tell(ConnectionEvent::AuthFailed {
-            endpoint: self.endpoints.name(),
-            cause: words.clone(),
-        });
         match self.credentials.refused(&words) {
             Refusal::Terminal => self.terminal(io, Category::SecurityError, words, now),
             Refusal::Failed => self.failed(io, &words, now),

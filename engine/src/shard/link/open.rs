@@ -87,6 +87,10 @@ impl Link {
         let cause = error.to_string();
         let failure = match error {
             UpgradeError::Auth { .. } => {
+                self.tell(ConnectionEvent::AuthFailed {
+                    endpoint: self.endpoints.name(),
+                    cause: cause.clone(),
+                });
                 return self.auth_refused(io, cause, now);
             }
             UpgradeError::RoleReject { transient, .. } => Failure::Role { soon: *transient },

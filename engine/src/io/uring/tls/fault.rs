@@ -33,6 +33,11 @@ fn certificate(error: &CertificateError) -> String {
         CertificateError::UnknownIssuer => "the server's certificate has an unknown issuer; give \
              its authority with tls_roots=FILE.pem, or tls_ca=os_roots if the system knows it"
             .to_owned(),
+        CertificateError::BadSignature => {
+            "the server's certificate is not signed by the authority \
+             it names; if that was renewed, give the new one with tls_roots=FILE.pem"
+                .to_owned()
+        }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             format!("the server's certificate does not match the name in addr ({error})")
         }
