@@ -75,6 +75,8 @@ pub(crate) struct Link {
     /// Attempts and failed rounds since the last connection.
     attempts: u64,
     rounds: u64,
+    /// First frame of this process: those before were recovered.
+    own_from: Fsn,
     /// First frame that is not published, as of this turn.
     published: Fsn,
     reader: Reader,
@@ -106,12 +108,13 @@ impl Link {
             lookup: 0,
             durable,
             talk: Conversation::new(config, journal.acked()),
-            keeper: Keeper::new(config, journal.published()),
+            keeper: Keeper::new(config),
             out: Outgoing::new(journal, Arc::clone(&gate)),
             replay,
             connected_to: None,
             attempts: 0,
             rounds: 0,
+            own_from: journal.published(),
             published: journal.published(),
             reader: Reader::new(RESPONSE_BYTES_MAX),
             inbox: vec![0; 64 << 10],

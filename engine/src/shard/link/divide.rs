@@ -20,8 +20,6 @@ pub(super) struct Keeper {
     dir: PathBuf,
     limit: u64,
     sender_id: String,
-    /// First frame of this process: rows per table know those only.
-    own: Fsn,
     /// The table whose file is being written.
     in_flight: Option<InFlight>,
 }
@@ -38,12 +36,11 @@ struct InFlight {
 
 impl Keeper {
     /// `None` unless refused rows are to be kept.
-    pub(super) fn new(config: &Config, own: Fsn) -> Option<Self> {
+    pub(super) fn new(config: &Config) -> Option<Self> {
         Some(Self {
             dir: config.delivery.rejected_dir.clone()?,
             limit: config.delivery.rejected_max_bytes,
             sender_id: config.sender_id.clone(),
-            own,
             in_flight: None,
         })
     }
@@ -154,7 +151,7 @@ impl Link {
         }
         self.gate.counters.tables_dead_lettered.add(1);
         self.gate.counters.rows_dead_lettered.add(kept.rows);
-        if kept.frame >= keeper.own {
+        if kept.frame >= self.own_from {
             self.gate.tables.dead_lettered(&kept.table, kept.rows);
         }
         let text = format!(
