@@ -5,6 +5,11 @@
 //! protocol.md sections 12 and 13 written down once more. `FOREBAY_SCALE=n` runs n times 10,000
 //! scripts (CI: 10).
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests: a panic here is a failed test"
+)]
+
 use std::collections::HashMap;
 
 use forebay::internals::delivery::{Cut, Next, Talk};

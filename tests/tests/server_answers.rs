@@ -579,7 +579,7 @@ fn a_receipt_waits_for_durable() {
 }
 
 #[test]
-fn a_durable_acknowledgement_left_in_the_socket_spares_the_replay() {
+fn durable_ack_left_in_socket() {
     let dir = loadgen::scratch();
     let peer = Peer::start(|number, conn| {
         conn.upgrade(&granting());
@@ -631,7 +631,7 @@ fn durable_acknowledgements_that_nobody_grants_are_a_typed_mismatch() {
 }
 
 #[test]
-fn a_server_that_grants_durable_acknowledgements_is_found_behind_one_that_does_not() {
+fn durable_ack_not_offered() {
     let dir = loadgen::scratch();
     let without = Peer::start(|_, conn| {
         conn.upgrade(&UpgradePolicy::default());
@@ -657,7 +657,7 @@ fn a_server_that_grants_durable_acknowledgements_is_found_behind_one_that_does_n
 // --- servers that vanish ---
 
 #[test]
-fn a_half_open_link_is_found_by_pings_busy_or_idle() {
+fn half_open_link() {
     for busy in [true, false] {
         let dir = loadgen::scratch();
         let peer = Peer::start(move |number, conn| {

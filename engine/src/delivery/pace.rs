@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn many_clients_do_not_come_back_at_the_same_time() {
+    fn reconnect_herd() {
         let mut counts = [0; 10];
         for client in 0..1000u64 {
             let mut pace = pace(100, 5000);

@@ -13,6 +13,8 @@ pub(crate) struct Window {
     catch_up: Vec<u64>,
     /// Parts of frames: message number, frame, table.
     parts: Vec<(u64, Fsn, usize)>,
+    /// Frames whose rows wait for a later frame to commit them, ascending.
+    deferred: Vec<Fsn>,
 }
 
 impl Window {
@@ -23,6 +25,7 @@ impl Window {
             frames: 0,
             catch_up: Vec::new(),
             parts: Vec::new(),
+            deferred: Vec::new(),
         }
     }
 
@@ -44,6 +47,11 @@ impl Window {
     /// The next frame was handed to the socket.
     pub(crate) fn sent_frame(&mut self) {
         self.frames += 1;
+    }
+
+    /// The next frame will only be committed by one behind it.
+    pub(crate) fn defers(&mut self) {
+        self.deferred.push(self.sent());
     }
 
     /// One table of the next frame was handed to the socket; the last one carries the frame.
@@ -90,7 +98,18 @@ impl Window {
     pub(crate) fn confirmed(&self, seq: i64) -> Option<Fsn> {
         let seq = u64::try_from(seq).ok()?;
         let frames = self.frames_within(seq.checked_add(1)?.min(self.messages()));
-        (frames > 0).then(|| self.base.plus(frames))
+        (frames > 0).then(|| self.committed(frames))
+    }
+
+    /// Some servers confirm what is not committed yet: a group counts with its last frame.
+    fn committed(&self, mut frames: u64) -> Fsn {
+        if !self.deferred.is_empty() {
+            let is_deferred = |frame| self.deferred.binary_search(&self.base.plus(frame)).is_ok();
+            while frames > 0 && is_deferred(frames - 1) {
+                frames -= 1;
+            }
+        }
+        self.base.plus(frames)
     }
 
     /// The frame that an error answer for message `seq` names; `None` for a catch-up message.
@@ -138,6 +157,20 @@ mod tests {
         assert_eq!(confirmed, [Some(Fsn(11)), Some(Fsn(11)), Some(Fsn(12))]);
         let named: Vec<_> = (0..3).map(|seq| window.named(seq)).collect();
         assert_eq!(named, [Some(Fsn(10)), None, Some(Fsn(11))]);
+    }
+
+    #[test]
+    fn deferred_acked_early() {
+        let mut window = Window::new(Fsn(10));
+        window.sent_frame();
+        for _ in 0..2 {
+            window.defers();
+            window.sent_frame();
+        }
+        let first = window.confirmed(0);
+        assert_eq!([window.confirmed(1), window.confirmed(2)], [first; 2]);
+        window.sent_frame();
+        assert_eq!(window.confirmed(3), Some(Fsn(14)), "the group is whole");
     }
 
     #[test]

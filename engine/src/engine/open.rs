@@ -111,25 +111,26 @@ impl Engine {
 
     /// Waits for the first connection as configured; its failure closes the engine again.
     fn first_connection(&self) -> Result<(), Error> {
-        let rounds = match self.config.initial_connect {
-            InitialConnect::Async => return Ok(()),
-            InitialConnect::Off => 1,
-            InitialConnect::Sync => u32::MAX,
-        };
-        let limit = if rounds == 1 {
-            // Every server takes at most its resolve, connect and upgrade limits.
-            let mut each = RESOLVE_LIMIT + self.config.connect_timeout + self.config.auth_timeout;
-            if self.config.tls {
-                each += TLS_LIMIT;
-            }
-            each * u32::try_from(self.config.endpoints.len()).unwrap_or(u32::MAX)
-        } else {
-            self.config.reconnect_max_duration
-        };
-        let deadline = monotonic_nanos().saturating_add(nanos(limit));
-        self.gate.wait_for(deadline, |gate| {
-            gate.is_over() || gate.was_connected() || gate.failures().0 >= rounds
-        });
+        if self.config.initial_connect == InitialConnect::Async {
+            return Ok(());
+        }
+        // Every server takes at most its resolve, connect and upgrade limits.
+        let mut each = RESOLVE_LIMIT + self.config.connect_timeout + self.config.auth_timeout;
+        if self.config.tls {
+            each += TLS_LIMIT;
+        }
+        let servers = u32::try_from(self.config.endpoints.len()).unwrap_or(u32::MAX);
+        let start = monotonic_nanos();
+        let decided = |gate: &Gate| gate.is_over() || gate.was_connected();
+        // At least one round, however short the limit is.
+        self.gate
+            .wait_for(start.saturating_add(nanos(each * servers)), |gate| {
+                decided(gate) || gate.failures().0 >= 1
+            });
+        if self.config.initial_connect == InitialConnect::Sync {
+            let limit = nanos(self.config.reconnect_max_duration);
+            self.gate.wait_for(start.saturating_add(limit), decided);
+        }
         if self.gate.was_connected() {
             return Ok(());
         }

@@ -75,6 +75,8 @@ pub(crate) struct Link {
     /// Attempts and failed rounds since the last connection.
     attempts: u64,
     rounds: u64,
+    /// First frame of this process: those before were recovered.
+    own_from: Fsn,
     /// First frame that is not published, as of this turn.
     published: Fsn,
     reader: Reader,
@@ -112,6 +114,7 @@ impl Link {
             connected_to: None,
             attempts: 0,
             rounds: 0,
+            own_from: journal.published(),
             published: journal.published(),
             reader: Reader::new(RESPONSE_BYTES_MAX),
             inbox: vec![0; 64 << 10],

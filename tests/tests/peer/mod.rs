@@ -12,7 +12,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -77,6 +77,7 @@ pub(crate) struct Conn {
     buffer: Vec<u8>,
     used: usize,
     heard: Arc<Mutex<Vec<Heard>>>,
+    stop: Arc<AtomicBool>,
     /// Messages received.
     pub(crate) messages: i64,
     /// The last of them.
@@ -255,12 +256,57 @@ impl Conn {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
+    /// Reads about so many bytes and looks at none.
+    pub(crate) fn read_some(&mut self, bytes: usize) {
+        while self.used < bytes && self.read() {}
+    }
+
+    /// Reads nothing more and waits until the server is dropped.
+    pub(crate) fn wait_for_the_end(&self) {
+        while !self.stop.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Reads whatever comes, upgrade or not, and says nothing.
+    pub(crate) fn listen_raw(&mut self) {
+        while self.read() {
+            self.used = 0;
+        }
+    }
+
     /// Serves as a good server does until the client goes.
     pub(crate) fn serve(&mut self) {
         while self.next_row().is_some() {
             self.ok_all();
         }
     }
+}
+
+/// What the server saw, checked as it comes: each connection begins at a frame that was seen or at
+/// the next (an OK may be lost with its socket) and goes on without a gap.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Frames seen so far, all of `0..frames`.
+    pub(crate) frames: AtomicU64,
+}
+
+impl Seen {
+    /// A row arrived, behind `first` on this connection.
+    pub(crate) fn row(&self, n: u64, first: &mut Option<u64>) {
+        let frames = self.frames.load(Ordering::Acquire);
+        match *first {
+            None => assert!(n <= frames, "the first frame is {n}, {frames} were seen"),
+            Some(before) => assert_eq!(n, before + 1, "a gap"),
+        }
+        *first = Some(n);
+        self.frames.fetch_max(n + 1, Ordering::AcqRel);
+    }
+}
+
+/// The factor by which a test does more than usual.
+pub(crate) fn scale() -> u64 {
+    std::env::var("FOREBAY_SCALE").map_or(1, |n| n.parse().expect("a number"))
 }
 
 /// A listening server; stopped on drop.
@@ -308,6 +354,7 @@ impl Peer {
                     buffer: Vec::new(),
                     used: 0,
                     heard: Arc::clone(&log),
+                    stop: Arc::clone(&stopped),
                     messages: 0,
                     last: Vec::new(),
                 };

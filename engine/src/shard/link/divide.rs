@@ -151,6 +151,9 @@ impl Link {
         }
         self.gate.counters.tables_dead_lettered.add(1);
         self.gate.counters.rows_dead_lettered.add(kept.rows);
+        if kept.frame >= self.own_from {
+            self.gate.tables.dead_lettered(&kept.table, kept.rows);
+        }
         let text = format!(
             "{} rows of table {:?} are kept in {}, refused: {}",
             kept.rows,

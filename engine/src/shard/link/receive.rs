@@ -60,6 +60,9 @@ impl Link {
         if nothing {
             return false;
         }
+        if matches!(outcome, Ok(got) if got > 0) {
+            self.talk.heard(now);
+        }
         // What arrived before the end of the stream still counts.
         if !self.read_inbox(io, journal, now) {
             return true;
@@ -101,9 +104,6 @@ impl Link {
         let inbox = std::mem::take(&mut self.inbox);
         let mut reader = std::mem::replace(&mut self.reader, ws::Reader::new(0));
         let mut open = true;
-        if self.inbox_used > 0 {
-            self.talk.heard(now);
-        }
         while open {
             let verdict = match reader.next(&inbox[start..self.inbox_used]) {
                 Err(violation) => self.violated(format!("protocol violation: {violation}")),

@@ -153,6 +153,9 @@ impl Outgoing {
                     "frame {fsn} of {bytes} bytes exceeds the server's cap {cap}"
                 )));
             }
+            if is_deferred(payload) {
+                talk.window.defers();
+            }
             if talk.split_of(fsn).is_some() {
                 self.gather_parts(talk, (random, now), (fsn, payload))?;
             } else {
@@ -340,6 +343,11 @@ impl Link {
         io.hang_up();
         self.state = State::Stopped;
     }
+}
+
+/// Whether a message leaves its rows uncommitted: only foreign clients write such frames.
+fn is_deferred(payload: &[u8]) -> bool {
+    Header::parse(payload).is_ok_and(|header| header.flags.contains(Flags::DEFER_COMMIT))
 }
 
 /// The symbols that a message introduces, as ids `start..end`.
