@@ -39,6 +39,7 @@ pub(crate) mod fsn;
 pub mod internals;
 pub(crate) mod io;
 pub(crate) mod observe;
+pub(crate) mod orphan;
 pub(crate) mod producer;
 pub(crate) mod router;
 pub(crate) mod shard;
@@ -53,7 +54,9 @@ struct ReadmeDoctests;
 #[cfg(feature = "uring")]
 pub use engine::{Engine, Latency};
 pub use error::{Error, Pressure};
-pub use observe::{Category, ConnectionEvent, Event, LatencyHistogram, Policy, SenderError, Stats};
+pub use observe::{
+    Category, ConnectionEvent, DrainerEvent, Event, LatencyHistogram, Policy, SenderError, Stats,
+};
 pub use producer::{Producer, Receipt, Timestamp, TimestampMicros, TimestampNanos};
 pub use router::lane::Stage;
 pub use slot::SetAside;

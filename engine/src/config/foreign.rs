@@ -36,8 +36,7 @@ const ERROR_POLICIES: [&str; 6] = [
     "on_write_error",
 ];
 /// Numbers that tune what is not built yet, with their least value; harmless at any value.
-const TUNING: [(&str, u64); 5] = [
-    ("max_background_drainers", 0),
+const TUNING: [(&str, u64); 4] = [
     ("error_inbox_capacity", 16),
     ("connection_listener_inbox_capacity", 1),
     ("catch_up_cap_gap_min_escalation_window_millis", 0),
@@ -58,7 +57,6 @@ pub(super) fn refuse_unbuilt(params: &mut Params) -> Result<(), Error> {
     }
     params.millis_or_none("durable_ack_keepalive_interval_millis", 200)?;
     for (key, what) in [
-        ("drain_orphans", "draining orphaned slots"),
         ("auto_flush", "automatic flushing"),
         ("transaction", "transactions"),
     ] {

@@ -6,6 +6,7 @@
 mod addr;
 mod foreign;
 mod grammar;
+mod orphan_keys;
 mod parse;
 mod value;
 
@@ -14,6 +15,8 @@ mod tests;
 
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use orphan_keys::OrphanKeys;
 
 /// `host:port` of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,4 +136,6 @@ pub struct Config {
     pub lock_retry: Duration,
     /// `memory_budget_bytes`: segment memory of a shard with `sf_dir`.
     pub memory_budget_bytes: u64,
+    /// The orphan scan and its drainers.
+    pub orphans: OrphanKeys,
 }

@@ -10,6 +10,9 @@ use crate::router::gate::lock;
 use crate::shard::Remains;
 use crate::slot::{self, Drained};
 
+/// How long drainers of other senders' slots may go on after `close` (protocol.md section 13.9).
+const DRAINERS_LIMIT: Duration = Duration::from_millis(2_500);
+
 impl Engine {
     /// Stops accepting rows, writes what was accepted, waits up to `close_flush_timeout_millis`
     /// until all of it is acked, and releases the slot. A drained slot is left empty; otherwise
@@ -19,16 +22,34 @@ impl Engine {
     }
 
     pub(super) fn finish(&self, wait: Duration) -> Result<(), Error> {
-        let Some(running) = lock(&self.running).take() else {
+        let Some(mut running) = lock(&self.running).take() else {
             return Ok(());
         };
         let start = Instant::now();
-        self.gate
-            .close(monotonic_nanos().saturating_add(nanos(wait)));
-        let remains = running.shard.join()?;
+        let now = monotonic_nanos();
+        let orphans = running.orphans.take();
+        if let Some(orphans) = &orphans {
+            orphans.stop(now.saturating_add(nanos(wait.min(DRAINERS_LIMIT))));
+        }
+        self.gate.close(now.saturating_add(nanos(wait)));
+        let joined = running.shard.join();
+        if let Some(orphans) = orphans {
+            orphans.join();
+        }
         running.steward.join();
-        let (frames, bytes, untaken) = (remains.frames, remains.bytes, remains.untaken);
-        hand_back(&RealFs, remains)?;
+        let released = joined.and_then(|remains| {
+            let counts = (remains.frames, remains.bytes, remains.untaken);
+            hand_back(&RealFs, remains).map(|()| counts)
+        });
+        drop(running.lock);
+        let (frames, bytes, untaken) = match (released, self.gate.terminal()) {
+            (Ok(counts), _) => counts,
+            (Err(error), Some(terminal)) => {
+                tracing::warn!(%error, "FB-C005 the slot was not left as it should be");
+                return Err(terminal.to_error());
+            }
+            (Err(error), None) => return Err(error),
+        };
         if let Some(terminal) = self.gate.terminal() {
             tracing::warn!(
                 frames,

@@ -1,6 +1,9 @@
 //! The engine handle: opens the slot, starts the shard, gives out producers, closes.
 
 mod close;
+#[cfg(test)]
+mod failed_open;
+mod held;
 mod open;
 
 use std::sync::{Arc, Mutex};
@@ -10,14 +13,17 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::io::uring::{Hosted, Tap};
 use crate::observe::{LatencyHistogram, Stats};
+use crate::orphan::Orphans;
 use crate::producer::Producer;
 use crate::router::gate::Gate;
 use crate::router::lane::Stage;
 use crate::slot::SetAside;
 use crate::steward::StewardThreads;
 
+use held::HeldLock;
+
 pub(crate) use close::hand_back;
-pub(crate) use open::{new_producer, open_slot};
+pub(crate) use open::{hand_over, new_producer, open_slot};
 
 /// Most producers of an engine.
 const PRODUCERS_MAX: usize = 1024;
@@ -47,6 +53,10 @@ pub struct Engine {
 struct Running {
     shard: Hosted,
     steward: StewardThreads,
+    /// Released at the latest when this goes, whatever became of the shard.
+    lock: HeldLock,
+    /// The drainers of `drain_orphans`.
+    orphans: Option<Orphans>,
 }
 
 impl Engine {

@@ -156,4 +156,14 @@ counters! {
     slot_host_changes,
     /// Starts on a slot that was last open before its machine was started again.
     slot_reboots,
+    /// Gauge: slots of other senders that nobody holds and nobody marked as failed.
+    orphan_slots,
+    /// Gauge: bytes of their segment files.
+    orphan_bytes,
+    /// Gauge: orphans that are being drained.
+    drainers_active,
+    /// Orphans that were drained.
+    drainers_succeeded,
+    /// Orphans that were given up: refused by the server, or damaged.
+    drainers_failed,
 }

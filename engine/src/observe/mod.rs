@@ -7,7 +7,7 @@ mod inbox;
 
 pub(crate) use counters::Counters;
 pub use counters::Stats;
-pub use event::{Category, ConnectionEvent, Event, Policy, SenderError};
+pub use event::{Category, ConnectionEvent, DrainerEvent, Event, Policy, SenderError};
 pub(crate) use histogram::Histogram;
 pub use histogram::LatencyHistogram;
 pub(crate) use inbox::Inbox;
