@@ -28,6 +28,8 @@
     allow(dead_code, unused_imports, reason = "only the executor runs the shard")
 )]
 
+#[cfg(feature = "uring")]
+mod builder;
 pub mod config;
 pub(crate) mod delivery;
 #[cfg(feature = "uring")]
@@ -52,10 +54,13 @@ pub(crate) mod steward;
 struct ReadmeDoctests;
 
 #[cfg(feature = "uring")]
+pub use builder::EngineBuilder;
+#[cfg(feature = "uring")]
 pub use engine::{Engine, Latency};
 pub use error::{Error, Pressure};
 pub use observe::{
-    Category, ConnectionEvent, DrainerEvent, Event, LatencyHistogram, Policy, SenderError, Stats,
+    Category, ConnectionEvent, DrainerEvent, Drainers, Event, LatencyHistogram, Policy, Progress,
+    Publishes, SenderError, ShardState, ShardStatus, Stats, Status, TableRows,
 };
 pub use producer::{Producer, Receipt, Timestamp, TimestampMicros, TimestampNanos};
 pub use router::lane::Stage;

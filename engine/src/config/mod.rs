@@ -4,18 +4,24 @@
 //! own. Parsing happens before any file or socket is touched.
 
 mod addr;
+mod event_keys;
 mod foreign;
 mod grammar;
+mod keys;
 mod orphan_keys;
 mod parse;
 mod value;
 
+#[cfg(test)]
+mod documented;
 #[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use event_keys::EventKeys;
+pub use keys::{KEYS, Key};
 pub use orphan_keys::OrphanKeys;
 
 /// `host:port` of a server.
@@ -138,4 +144,6 @@ pub struct Config {
     pub memory_budget_bytes: u64,
     /// The orphan scan and its drainers.
     pub orphans: OrphanKeys,
+    /// Capacities of the inboxes for errors and connection events.
+    pub events: EventKeys,
 }

@@ -42,6 +42,7 @@ impl Engine {
             hand_back(&RealFs, remains).map(|()| counts)
         });
         drop(running.lock);
+        drop(running.notifier);
         let (frames, bytes, untaken) = match (released, self.gate.terminal()) {
             (Ok(counts), _) => counts,
             (Err(error), Some(terminal)) => {

@@ -5,14 +5,16 @@ mod close;
 mod failed_open;
 mod held;
 mod open;
+mod status;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::builder::EngineBuilder;
 use crate::config::Config;
 use crate::error::Error;
-use crate::io::uring::{Hosted, Tap};
-use crate::observe::{LatencyHistogram, Stats};
+use crate::io::uring::Hosted;
+use crate::observe::{Handlers, LatencyHistogram, Notifier, SenderError, Stats, TableRows};
 use crate::orphan::Orphans;
 use crate::producer::Producer;
 use crate::router::gate::Gate;
@@ -23,8 +25,12 @@ use crate::steward::StewardThreads;
 use held::HeldLock;
 
 pub(crate) use close::hand_back;
-pub(crate) use open::{hand_over, new_producer, open_slot};
+#[cfg(any(test, feature = "internals"))]
+pub(crate) use open::open_slot;
+pub(crate) use open::{hand_over, new_producer};
 
+/// Where [`Engine::from_env`] looks.
+const ENV: &str = "QDB_CLIENT_CONF";
 /// Most producers of an engine.
 const PRODUCERS_MAX: usize = 1024;
 
@@ -57,6 +63,8 @@ struct Running {
     lock: HeldLock,
     /// The drainers of `drain_orphans`.
     orphans: Option<Orphans>,
+    /// Last: it reports what the others leave.
+    notifier: Notifier,
 }
 
 impl Engine {
@@ -67,7 +75,22 @@ impl Engine {
     /// file is touched), a held slot ([`Error::Locked`]), a machine that forbids io_uring
     /// ([`Error::Unsupported`]), a disk that fails ([`Error::Disk`]).
     pub fn connect(connect_string: &str) -> Result<Self, Error> {
-        Self::start(Config::parse(connect_string)?, None)
+        Self::start(Config::parse(connect_string)?, None, Handlers::default())
+    }
+
+    /// As [`connect`](Self::connect), with the connect string of the environment variable
+    /// `QDB_CLIENT_CONF`.
+    pub fn from_env() -> Result<Self, Error> {
+        let text = std::env::var(ENV).map_err(|error| {
+            let reason = format!("the environment variable is not usable: {error}");
+            Error::config(ENV, reason)
+        })?;
+        Self::connect(&text)
+    }
+
+    /// An engine with handlers for its events.
+    pub fn builder(connect_string: &str) -> EngineBuilder {
+        EngineBuilder::new(connect_string)
     }
 
     /// As [`connect`](Self::connect), with a look at every piece of bytes received, on the
@@ -82,7 +105,8 @@ impl Engine {
         connect_string: &str,
         tap: Box<dyn FnMut(&[u8]) + Send>,
     ) -> Result<Self, Error> {
-        Self::start(Config::parse(connect_string)?, Some(tap))
+        let config = Config::parse(connect_string)?;
+        Self::start(config, Some(tap), Handlers::default())
     }
 
     /// A handle for one application thread, with a ring of `intake_ring_bytes` of its own.
@@ -100,7 +124,19 @@ impl Engine {
 
     /// A snapshot of the counters.
     pub fn stats(&self) -> Stats {
-        self.gate.counters.stats()
+        self.gate.stats()
+    }
+
+    /// Rows per table, by name: accepted, acked, refused. Exact for the last 4,096 batches of a
+    /// producer; older ones count as acked together.
+    pub fn tables(&self) -> Vec<TableRows> {
+        self.gate.settle_tables();
+        self.gate.tables.rows()
+    }
+
+    /// The last errors (16 at most), oldest first, whether or not a handler was told.
+    pub fn recent_errors(&self) -> Vec<SenderError> {
+        self.gate.events.recent()
     }
 
     /// The damaged slot that this start put aside, if there was one: its frames are not delivered,

@@ -6,16 +6,17 @@ use std::time::Duration;
 use super::{Engine, HeldLock, Running, nanos};
 use crate::config::{Config, Durability, InitialConnect};
 use crate::error::Error;
+use crate::fsn::Fsn;
 use crate::io::sys::{EventFd, RealFs, monotonic_nanos};
 use crate::io::uring::{self, Tap, UringIo};
 use crate::io::{BLOCK, Fs, OpenMode};
-use crate::observe::{Counters, Event};
+use crate::observe::{Category, Counters, Event, Handlers, Notifier, Policy, SenderError};
 use crate::orphan::{self, Orphans, Plan, Until};
 use crate::producer::{Producer, ProducerOptions};
 use crate::router::gate::{Gate, lock};
 use crate::router::lane::{self, Stage};
 use crate::shard::{Handover, Shard};
-use crate::slot::{self, OpenedSlot, RecoveryReport, SlotOptions};
+use crate::slot::{self, OpenedSlot, RecoveryReport, SetAside, SlotOptions};
 use crate::steward;
 
 /// How long `connect` waits for the shard's thread; rows are taken anyway afterwards.
@@ -28,7 +29,11 @@ const FRAME_BYTES_MAX: u64 = 16 << 20;
 const SEGMENT_OVERHEAD: u64 = 32;
 
 impl Engine {
-    pub(super) fn start(config: Config, tap: Option<Tap>) -> Result<Self, Error> {
+    pub(crate) fn start(
+        config: Config,
+        tap: Option<Tap>,
+        handlers: Handlers,
+    ) -> Result<Self, Error> {
         uring::probe()?;
         if config.sf_dir.is_some() && config.initial_connect == InitialConnect::Off {
             tracing::warn!(
@@ -39,12 +44,16 @@ impl Engine {
         let handover = open_slot(&RealFs, &config)?;
         let held = HeldLock::new(handover.as_ref().map(|handover| handover.slot.lock.clone()));
         let bell = EventFd::new().map_err(|error| unsupported("eventfd", &error))?;
-        let gate = Arc::new(Gate::new(bell));
+        let gate = Arc::new(Gate::observed(bell, config.events));
         let report = handover.as_ref().map(|handover| &handover.slot.report);
         let set_aside = report.and_then(|report| report.set_aside.clone());
         if let Some(report) = report {
             count_recovery(&gate.counters, report);
         }
+        if let Some(set_aside) = &set_aside {
+            gate.events.push(Event::Error(lost(set_aside)));
+        }
+        let notifier = Notifier::spawn(&gate, handlers)?;
         let (steward, threads) = steward::spawn(&RealFs, &gate)?;
         let io = UringIo::new(Arc::clone(&gate), steward, held.file(), tap)
             .map_err(|error| unsupported("setting up the shard's ring", &error))?;
@@ -55,6 +64,7 @@ impl Engine {
             steward: threads,
             lock: held,
             orphans: None,
+            notifier,
         }));
         let engine = Self {
             config,
@@ -149,6 +159,22 @@ pub(crate) fn new_producer(config: &Config, gate: &Arc<Gate>) -> Producer {
     let (writer, end, lane) = lane::lane(config.intake_ring_bytes);
     gate.join(Arc::clone(&lane), end);
     Producer::new(options(config), Arc::clone(gate), lane, writer)
+}
+
+/// A slot set aside, for handlers; the log has it from the opener too.
+fn lost(set_aside: &SetAside) -> SenderError {
+    let message = format!(
+        "{} frames ({} bytes) are not delivered, every byte is kept in {}: {}",
+        set_aside.frames,
+        set_aside.bytes,
+        set_aside.path.display(),
+        set_aside.reason
+    );
+    let error = SenderError::new(Category::DataLoss, Policy::Abandoned, message);
+    match set_aside.fsns {
+        Some((first, end)) => error.of_frames(Fsn(first), Fsn(end)),
+        None => error,
+    }
 }
 
 /// What the opener found, for the counters. The shard does not run yet: there is one writer.

@@ -156,14 +156,36 @@ counters! {
     slot_host_changes,
     /// Starts on a slot that was last open before its machine was started again.
     slot_reboots,
+    /// Errors that the notifier told.
+    errors_delivered,
+    /// Errors that were dropped from the full inbox.
+    errors_dropped,
+    /// Connection events that the notifier told.
+    connection_events_delivered,
+    /// Connection events that were dropped from the full inbox.
+    connection_events_dropped,
+    /// Handlers of the application that panicked.
+    handler_panics,
+    /// Calls that published nothing because there was no room, at once or in time.
+    publishes_timed_out,
+    /// Calls that published nothing because the batch can never fit.
+    publishes_oversize,
+    /// Calls that published nothing because the engine has ended.
+    publishes_ended,
+    /// Rows that were left out because they cannot be sent as they are.
+    rows_invalid,
+    /// Gauge: orphaned slots that are being drained.
+    drainers_active,
+    /// Drainers that emptied their slot.
+    drainers_succeeded,
+    /// Drainers that marked their slot `.failed`.
+    drainers_failed,
+    /// Gauge: first FSN not given out.
+    fsn_next,
+    /// Gauge: first FSN not acked.
+    fsn_acked,
     /// Gauge: slots of other senders that nobody holds and nobody marked as failed.
     orphan_slots,
     /// Gauge: bytes of their segment files.
     orphan_bytes,
-    /// Gauge: orphans that are being drained.
-    drainers_active,
-    /// Orphans that were drained.
-    drainers_succeeded,
-    /// Orphans that were given up: refused by the server, or damaged.
-    drainers_failed,
 }

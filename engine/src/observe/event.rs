@@ -28,6 +28,8 @@ pub enum Category {
     DataLoss,
     /// A disk operation failed.
     Disk,
+    /// The engine itself failed: a thread that panicked, a limit of the slot.
+    Fault,
 }
 
 /// What the engine does about an error.
@@ -205,6 +207,16 @@ impl DrainerEvent {
             | Self::Postponed { slot, .. } => slot,
         }
     }
+}
+
+/// How far an engine has come: frames by their FSN, which a slot counts from 0 over all starts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// First FSN that was not given out yet.
+    pub published: u64,
+    /// First FSN that the server has not confirmed.
+    pub acked: u64,
 }
 
 /// Anything that the notifier reports.

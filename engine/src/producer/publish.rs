@@ -21,11 +21,12 @@ impl Producer {
     /// waits up to `sf_append_deadline_millis`, then [`Error::Backpressure`] leaves the rows here.
     /// With `sf_durability=append` it returns at stable.
     pub fn publish(&mut self) -> Result<Receipt, Error> {
-        let receipt = match self.accept() {
-            Ok(receipt) => receipt,
-            Err(Refused::Never(error)) => return Err(error),
-            Err(Refused::Full(header)) => self.publish_waiting(header)?,
+        let outcome = match self.accept() {
+            Ok(receipt) => Ok(receipt),
+            Err(Refused::Never(error)) => Err(error),
+            Err(Refused::Full(header)) => self.publish_waiting(header),
         };
+        let receipt = outcome.inspect_err(|error| self.count_refusal(error))?;
         if self.options.publish_stable {
             receipt.wait(Stage::Stable, self.options.flush_limit)?;
         }
@@ -35,10 +36,11 @@ impl Producer {
     /// Publishes as [`publish`](Self::publish) does, but never waits: a full ring is
     /// [`Error::Backpressure`] at once, and no stage is waited for in any mode.
     pub fn try_publish(&mut self) -> Result<Receipt, Error> {
-        self.accept().map_err(|refused| match refused {
+        let outcome = self.accept().map_err(|refused| match refused {
             Refused::Never(error) => error,
             Refused::Full(header) => self.backpressure(&header, 0),
-        })
+        });
+        outcome.inspect_err(|error| self.count_refusal(error))
     }
 
     /// Publishes and waits: for written with `sf_dir`, for stable with `sf_durability=flush` or
@@ -124,6 +126,7 @@ impl Producer {
         self.lane.advance(Stage::Accepted, self.published);
         self.writer.commit();
         self.gate.knock();
+        self.count_accepted();
         // A close that ran meanwhile may have missed the entry: the rows stay, as refused. At
         // worst they are delivered and the caller sends them again.
         if self.gate.is_closed() {
@@ -131,6 +134,35 @@ impl Producer {
         }
         self.start_batch();
         Ok(self.receipt())
+    }
+
+    /// Rows per table, on this thread: a shard spends nothing on it.
+    fn count_accepted(&self) {
+        let tables = self.tables.iter().enumerate();
+        let rows = tables.filter_map(|(index, table)| {
+            let rows = table.rows;
+            (rows > 0).then_some((index, rows))
+        });
+        self.lane
+            .ledger
+            .accepted(self.published - 1, rows, || self.lane.reached(Stage::Acked));
+    }
+
+    /// A batch that was turned away: by cause, and its rows by table. A wrong order of calls is
+    /// nobody's refusal; a batch that a `close` overtook in the last moment counts as accepted.
+    #[cold]
+    fn count_refusal(&self, error: &Error) {
+        let counters = &self.gate.counters;
+        let cause = match error {
+            Error::Misuse(_) => return,
+            Error::Backpressure { .. } => &counters.publishes_timed_out,
+            Error::BatchTooLarge { .. } => &counters.publishes_oversize,
+            _ => &counters.publishes_ended,
+        };
+        cause.add_shared(1);
+        for table in self.tables.iter().filter(|table| table.rows > 0) {
+            table.counters.refused(table.rows as u64);
+        }
     }
 
     fn check_size(&self, header: &EntryHeader) -> Result<(), Error> {

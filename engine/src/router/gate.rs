@@ -4,13 +4,18 @@
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::lane::{Lane, LaneEnd};
+use super::lane::{Lane, LaneEnd, Stage};
+use crate::config::EventKeys;
 use crate::error::{Error, Pressure};
 use crate::io::sys::{EventFd, futex_wait, futex_wake, monotonic_nanos};
-use crate::observe::{Counters, Inbox};
+use crate::observe::{
+    Category, Counters, Event, FillRate, Inbox, Policy, Progress, SenderError, Stats, Tables,
+};
 
 const AWAKE: u32 = 0;
 const PARKED: u32 = 1;
+/// Lanes that are gone and wait for their rows to be counted by another thread.
+const GONE_MAX: usize = 64;
 
 /// Why an engine takes no more rows: latched once, delivered once through `close` too.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,18 +58,22 @@ pub(crate) struct Gate {
     joining: Mutex<Vec<LaneEnd>>,
     has_joining: AtomicBool,
     lanes: Mutex<Vec<Arc<Lane>>>,
+    gone: Mutex<Gone>,
     /// Deadline of `close` on the monotonic clock; `u64::MAX` while open.
     closing: AtomicU64,
     terminal: OnceLock<Terminal>,
     started: AtomicBool,
     ever_connected: AtomicBool,
     closed: AtomicBool,
+    panicked: AtomicBool,
     /// Bumped and woken at every change of connection state; `connect` and `close` wait on it.
     news: AtomicU32,
     rounds_failed: AtomicU32,
     last_failure: Mutex<String>,
     outage_since: AtomicU64,
     outage_attempts: AtomicU64,
+    /// When the oldest unacked frame was accepted (monotonic); 0 if all is acked.
+    oldest_unacked: AtomicU64,
     stable_waiters: AtomicI32,
     full: AtomicBool,
     server_cap: AtomicU64,
@@ -72,6 +81,18 @@ pub(crate) struct Gate {
     pub counters: Box<Counters>,
     /// What the notifier reports.
     pub events: Inbox,
+    /// How fast the journal fills.
+    pub fill: FillRate,
+    /// Rows per table.
+    pub tables: Tables,
+}
+
+/// What is left of lanes that are no longer in use.
+#[derive(Debug, Default)]
+struct Gone {
+    lanes: Vec<Arc<Lane>>,
+    /// Entries that they accepted.
+    accepted: u64,
 }
 
 impl Gate {
@@ -83,21 +104,34 @@ impl Gate {
             joining: Mutex::default(),
             has_joining: AtomicBool::new(false),
             lanes: Mutex::default(),
+            gone: Mutex::default(),
             closing: AtomicU64::new(u64::MAX),
             terminal: OnceLock::new(),
             started: AtomicBool::new(false),
             ever_connected: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            panicked: AtomicBool::new(false),
             news: AtomicU32::new(0),
             rounds_failed: AtomicU32::new(0),
             last_failure: Mutex::default(),
             outage_since: AtomicU64::new(0),
             outage_attempts: AtomicU64::new(0),
+            oldest_unacked: AtomicU64::new(0),
             stable_waiters: AtomicI32::new(0),
             full: AtomicBool::new(false),
             server_cap: AtomicU64::new(0),
             counters: Box::default(),
             events: Inbox::default(),
+            fill: FillRate::default(),
+            tables: Tables::default(),
+        }
+    }
+
+    /// The same, with inboxes of these capacities.
+    pub(crate) fn observed(bell: EventFd, keys: EventKeys) -> Self {
+        Self {
+            events: Inbox::new(keys),
+            ..Self::new(bell)
         }
     }
 
@@ -330,10 +364,36 @@ impl Gate {
         Some(self.server_cap.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
 
-    /// Latches a terminal error (the first one stays) and wakes every waiter.
+    /// Latches a terminal error (the first one stays and is told) and wakes every waiter.
     pub(crate) fn fail(&self, terminal: Terminal) {
-        let _ = self.terminal.set(terminal);
+        let category = if terminal.endpoint.is_empty() {
+            Category::Disk
+        } else {
+            Category::ProtocolViolation
+        };
+        self.fail_as(category, terminal);
+    }
+
+    /// As [`fail`](Self::fail), under this category.
+    pub(crate) fn fail_as(&self, category: Category, terminal: Terminal) {
+        let mut error = SenderError::new(category, Policy::Terminal, terminal.reason.clone());
+        error.endpoint.clone_from(&terminal.endpoint);
+        self.fail_with(terminal, error);
+    }
+
+    /// As [`fail`](Self::fail), told as this error.
+    pub(crate) fn fail_with(&self, terminal: Terminal, error: SenderError) {
+        if self.terminal.set(terminal).is_ok() {
+            self.events.push(Event::Error(error));
+        }
         self.wake_all();
+    }
+
+    /// The shard's thread ended in a panic.
+    pub(crate) fn panicked(&self, terminal: Terminal) {
+        self.panicked.store(true, Ordering::Release);
+        self.fail_as(Category::Fault, terminal);
+        self.shut();
     }
 
     /// The shard is gone: every wait ends.
@@ -350,8 +410,91 @@ impl Gate {
     }
 
     /// Forgets a lane whose producer and shard are both done with it.
-    pub(crate) fn forget(&self, gone: &Arc<Lane>) {
-        lock(&self.lanes).retain(|lane| !Arc::ptr_eq(lane, gone));
+    pub(crate) fn forget(&self, lane: &Arc<Lane>) {
+        let mut gone = lock(&self.gone);
+        gone.accepted += lane.reached(Stage::Accepted);
+        gone.lanes.push(Arc::clone(lane));
+        // The notifier counts their rows. If it hangs in a handler, they are counted here.
+        if gone.lanes.len() >= GONE_MAX {
+            gone.settle();
+        }
+        drop(gone);
+        lock(&self.lanes).retain(|other| !Arc::ptr_eq(lane, other));
+    }
+
+    // --- observation ---
+
+    /// Brings the rows per table up to date.
+    pub(crate) fn settle_tables(&self) {
+        let lanes = lock(&self.lanes).clone();
+        for lane in lanes {
+            lane.ledger.settle(lane.reached(Stage::Acked));
+        }
+        lock(&self.gone).settle();
+    }
+
+    /// Batches accepted so far, by all producers.
+    pub(crate) fn accepted(&self) -> u64 {
+        let gone = lock(&self.gone);
+        let lanes = lock(&self.lanes);
+        gone.accepted
+            + lanes
+                .iter()
+                .map(|lane| lane.reached(Stage::Accepted))
+                .sum::<u64>()
+    }
+
+    /// A snapshot of the counters.
+    pub(crate) fn stats(&self) -> Stats {
+        let (errors, connections) = self.events.dropped();
+        self.counters.errors_dropped.set(errors);
+        self.counters.connection_events_dropped.set(connections);
+        self.counters.stats()
+    }
+
+    /// How far frames have come.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress {
+            acked: self.counters.fsn_acked.get(),
+            published: self.counters.fsn_next.get(),
+        }
+    }
+
+    /// The shard tells when the oldest unacked frame was accepted; 0 if all is acked.
+    pub(crate) fn set_oldest_unacked(&self, accepted_ns: u64) {
+        self.oldest_unacked.store(accepted_ns, Ordering::Relaxed);
+    }
+
+    /// Age of the oldest unacked frame in nanoseconds.
+    pub(crate) fn oldest_unacked(&self, now: u64) -> Option<u64> {
+        let since = self.oldest_unacked.load(Ordering::Relaxed);
+        (since > 0).then(|| now.saturating_sub(since))
+    }
+
+    /// Attempts and age in nanoseconds of the present outage; `None` while connected.
+    pub(crate) fn outage(&self, now: u64) -> Option<(u64, u64)> {
+        match self.outage_since.load(Ordering::Relaxed) {
+            0 => None,
+            since => Some((
+                self.outage_attempts.load(Ordering::Relaxed),
+                now.saturating_sub(since),
+            )),
+        }
+    }
+
+    /// Whether the shard sleeps.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == PARKED
+    }
+
+    /// Whether the shard's thread ended in a panic.
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.panicked.load(Ordering::Acquire)
+    }
+
+    /// Whether the shard is gone.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// Whether everything that producers published so far is acked, and everything recovered too.
@@ -368,6 +511,14 @@ impl Gate {
     fn publish_news(&self) {
         self.news.fetch_add(1, Ordering::AcqRel);
         futex_wake(&self.news);
+    }
+}
+
+impl Gone {
+    fn settle(&mut self) {
+        for lane in self.lanes.drain(..) {
+            lane.ledger.settle(lane.reached(Stage::Acked));
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::gate::lock;
 use super::ring::{self, Reader, Writer};
 use crate::io::sys::{futex_wait, futex_wake};
+use crate::observe::Ledger;
 
 /// Stages of a frame on its way (ARCHITECTURE.md, glossary).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +57,8 @@ pub(crate) struct Lane {
     wakers: Mutex<Vec<(Stage, u64, Waker)>>,
     wakers_armed: AtomicBool,
     producer_gone: AtomicBool,
+    /// Rows per table of the entries that are not acked.
+    pub ledger: Ledger,
 }
 
 /// The shard's end.

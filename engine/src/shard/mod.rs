@@ -71,6 +71,8 @@ pub(crate) struct Shard {
     spin: u64,
     idle_spin: bool,
     sync_interval: u64,
+    /// When the first turn began: the age of recovered frames counts from here.
+    started: u64,
     last_work: u64,
     last_sweep: u64,
     cpu_at: u64,
@@ -136,6 +138,7 @@ impl Shard {
             spin: nanos(config.spin),
             idle_spin: config.idle_spin,
             sync_interval,
+            started: 0,
             last_work: 0,
             last_sweep: 0,
             cpu_at: 0,
@@ -147,6 +150,9 @@ impl Shard {
     /// One turn of the duty cycle.
     pub(crate) fn turn(&mut self, io: &mut impl Io) -> Next {
         let now = io.now();
+        if self.started == 0 {
+            self.started = now.max(1);
+        }
         self.gate.counters.turns.add(1);
         self.closing = self.gate.closing();
         let mut worked = self.reap(io, now);
@@ -254,6 +260,8 @@ impl Shard {
             .counters
             .unacked_bytes
             .set(self.progress.unacked_bytes());
+        let oldest = self.progress.oldest_unacked(self.started);
+        self.gate.set_oldest_unacked(oldest.unwrap_or(0));
     }
 
     fn next(&mut self, now: u64) -> Next {

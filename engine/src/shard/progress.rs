@@ -34,6 +34,8 @@ struct Mark {
     seq_end: u64,
     rows: u64,
     bytes: u64,
+    /// When the first of them was accepted.
+    accepted_ns: u64,
 }
 
 #[derive(Debug, Default)]
@@ -183,6 +185,7 @@ impl Progress {
                     seq_end,
                     rows,
                     bytes,
+                    accepted_ns: meta.accepted_ns,
                 });
                 self.marked += 1;
             }
@@ -238,6 +241,26 @@ impl Progress {
     /// Bytes of frames not acked; recovered ones count by their average.
     pub(crate) fn unacked_bytes(&self) -> u64 {
         self.own_bytes + self.recovered.1
+    }
+
+    /// When the oldest unacked frame was accepted, at the latest: a recovered one at `start`.
+    pub(crate) fn oldest_unacked(&self, start: u64) -> Option<u64> {
+        if self.recovered.0 > 0 {
+            return Some(start);
+        }
+        let acked = self.reported[2];
+        let marks = self.lanes.iter().filter(|lane| !lane.marks.is_empty());
+        let marked = marks.filter_map(|lane| {
+            let open = lane.marks.iter().find(|mark| mark.end > acked);
+            open.map(|mark| mark.accepted_ns)
+        });
+        if self.marked > 0
+            && let Some(oldest) = marked.min()
+        {
+            return Some(oldest);
+        }
+        let index = usize::try_from(acked.since(self.base)).ok()?;
+        self.frames.get(index).map(|meta| meta.accepted_ns)
     }
 
     fn advance_marks(&mut self, which: usize, to: Fsn, counters: &Counters) {

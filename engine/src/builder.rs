@@ -1,0 +1,75 @@
+//! An engine with handlers: what is not a key of the connect string.
+
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::observe::{ConnectionEvent, DrainerEvent, Handlers, Progress, SenderError};
+
+/// Sets up an [`Engine`] with handlers for its events.
+///
+/// Handlers run on one thread of their own, `forebay-ntf`, one call at a time and in the order of
+/// the events. They may take their time: meanwhile the oldest waiting events are dropped and
+/// counted ([`Stats::errors_dropped`](crate::Stats::errors_dropped)). A handler replaces the log
+/// lines of its events; when it panics, its event is logged. `close` waits for a handler at most
+/// one second.
+///
+/// ```no_run
+/// use forebay::{Engine, Policy};
+///
+/// # fn main() -> Result<(), forebay::Error> {
+/// let engine = Engine::builder("ws::addr=localhost:9000;initial_connect_retry=async;")
+///     .on_error(|error| {
+///         if error.policy == Policy::Terminal {
+///             eprintln!("page somebody: {}", error.message);
+///         }
+///     })
+///     .on_progress(|progress| println!("acked below {}", progress.acked))
+///     .connect()?;
+/// # engine.close() }
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing happens before connect()"]
+pub struct EngineBuilder {
+    connect_string: String,
+    handlers: Handlers,
+}
+
+impl EngineBuilder {
+    pub(crate) fn new(connect_string: &str) -> Self {
+        Self {
+            connect_string: connect_string.to_owned(),
+            handlers: Handlers::default(),
+        }
+    }
+
+    /// Called with every error of the delivery or the journal, instead of a log line. The terminal
+    /// one comes once, when the engine refuses rows already.
+    pub fn on_error(mut self, handler: impl FnMut(&SenderError) + Send + 'static) -> Self {
+        self.handlers.error = Some(Box::new(handler));
+        self
+    }
+
+    /// Called with every change of the connection, instead of a log line.
+    pub fn on_connection(mut self, handler: impl FnMut(&ConnectionEvent) + Send + 'static) -> Self {
+        self.handlers.connection = Some(Box::new(handler));
+        self
+    }
+
+    /// Called when frames were published or acked, about every 50 ms at most.
+    pub fn on_progress(mut self, handler: impl FnMut(&Progress) + Send + 'static) -> Self {
+        self.handlers.progress = Some(Box::new(handler));
+        self
+    }
+
+    /// Called with every step of the background drainers (`drain_orphans`), instead of a log line.
+    /// They tell no connection events.
+    pub fn on_drainer(mut self, handler: impl FnMut(&DrainerEvent) + Send + 'static) -> Self {
+        self.handlers.drainer = Some(Box::new(handler));
+        self
+    }
+
+    /// As [`Engine::connect`].
+    pub fn connect(self) -> Result<Engine, Error> {
+        Engine::start(Config::parse(&self.connect_string)?, None, self.handlers)
+    }
+}
