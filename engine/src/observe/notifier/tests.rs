@@ -81,7 +81,7 @@ fn a_handler_that_panics_is_counted_and_its_event_is_logged() {
     let handlers = Handlers {
         error: Some(Box::new(|_| panic!("a bug of the application"))),
         connection: Some(Box::new(|_| panic!("another"))),
-        progress: None,
+        ..Handlers::default()
     };
     let mut desk = Desk::new(Arc::clone(&gate), handlers);
     let lines = logged(|| {
