@@ -1,7 +1,7 @@
 //! An engine with handlers: what is not a key of the connect string.
 
 use crate::config::Config;
-use crate::engine::Engine;
+use crate::engine::{Engine, Outfit};
 use crate::error::Error;
 use crate::observe::{ConnectionEvent, DrainerEvent, Handlers, Progress, SenderError};
 
@@ -70,6 +70,10 @@ impl EngineBuilder {
 
     /// As [`Engine::connect`].
     pub fn connect(self) -> Result<Engine, Error> {
-        Engine::start(Config::parse(&self.connect_string)?, None, self.handlers)
+        let outfit = Outfit {
+            handlers: self.handlers,
+            ..Outfit::default()
+        };
+        Engine::start(Config::parse(&self.connect_string)?, outfit)
     }
 }

@@ -80,8 +80,6 @@ pub(super) fn judge_rest(params: Params) -> Result<(), Error> {
             error_policy(key, &value)?;
         } else if let Some((_, min)) = TUNING.iter().find(|(name, _)| *name == key) {
             number(key, &value, *min, u64::from(u32::MAX))?;
-        } else if key.starts_with("tls_") {
-            return Err(not_yet(key, "TLS"));
         } else if key.starts_with("auto_flush_") {
             return Err(not_yet(key, "automatic flushing"));
         } else if !IGNORED.contains(&key)

@@ -24,11 +24,17 @@ pub const KEYS: &[Key] = &[
     key("user", ""),
     key("password", ""),
     key("pass", ""),
+    key("password_file", ""),
     key("token", ""),
+    key("token_file", ""),
+    key("on_auth_error", "terminal"),
     key("auth_timeout_ms", "15000"),
     key("connect_timeout", "15000"),
     // TLS.
-    key("tls_*", ""),
+    key("tls_verify", "on"),
+    key("tls_ca", "webpki_roots"),
+    key("tls_roots", ""),
+    key("tls_roots_password", ""),
     // First connection, reconnecting, giving up.
     key("initial_connect_retry", "off"),
     key("reconnect_initial_backoff_millis", "100"),

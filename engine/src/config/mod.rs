@@ -10,6 +10,7 @@ mod grammar;
 mod keys;
 mod orphan_keys;
 mod parse;
+mod security_keys;
 mod value;
 
 #[cfg(test)]
@@ -23,6 +24,7 @@ use std::time::Duration;
 pub use event_keys::EventKeys;
 pub use keys::{KEYS, Key};
 pub use orphan_keys::OrphanKeys;
+pub use security_keys::{Auth, Roots, SecretSource, Security};
 
 /// `host:port` of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,22 +43,6 @@ impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("***")
     }
-}
-
-/// Credentials sent with the upgrade request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Auth {
-    /// None.
-    Anonymous,
-    /// HTTP Basic.
-    Basic {
-        /// User name.
-        username: String,
-        /// Password.
-        password: Secret,
-    },
-    /// HTTP Bearer.
-    Bearer(Secret),
 }
 
 /// What `flush()` promises about the disk.
@@ -90,8 +76,10 @@ pub struct Config {
     pub tls: bool,
     /// `addr`, in order; not empty.
     pub endpoints: Vec<Endpoint>,
-    /// `username` + `password` (aliases `user`, `pass`) or `token`.
+    /// `username` + `password` (aliases `user`, `pass`) or `token`; `password_file`, `token_file`.
     pub auth: Auth,
+    /// `tls_verify`, `tls_ca`, `tls_roots`, `on_auth_error`.
+    pub security: Security,
     /// `auth_timeout_ms`: limit for the upgrade answer.
     pub auth_timeout: Duration,
     /// `connect_timeout`: limit for one TCP connect (15 s when unset).

@@ -7,6 +7,8 @@ mod held;
 mod open;
 mod status;
 
+#[cfg(feature = "internals")]
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -14,7 +16,7 @@ use crate::builder::EngineBuilder;
 use crate::config::Config;
 use crate::error::Error;
 use crate::io::uring::Hosted;
-use crate::observe::{Handlers, LatencyHistogram, Notifier, SenderError, Stats, TableRows};
+use crate::observe::{LatencyHistogram, Notifier, SenderError, Stats, TableRows};
 use crate::orphan::Orphans;
 use crate::producer::Producer;
 use crate::router::gate::Gate;
@@ -27,7 +29,7 @@ use held::HeldLock;
 pub(crate) use close::hand_back;
 #[cfg(any(test, feature = "internals"))]
 pub(crate) use open::open_slot;
-pub(crate) use open::{hand_over, new_producer};
+pub(crate) use open::{Outfit, hand_over, new_producer};
 
 /// Where [`Engine::from_env`] looks.
 const ENV: &str = "QDB_CLIENT_CONF";
@@ -75,7 +77,7 @@ impl Engine {
     /// file is touched), a held slot ([`Error::Locked`]), a machine that forbids io_uring
     /// ([`Error::Unsupported`]), a disk that fails ([`Error::Disk`]).
     pub fn connect(connect_string: &str) -> Result<Self, Error> {
-        Self::start(Config::parse(connect_string)?, None, Handlers::default())
+        Self::start(Config::parse(connect_string)?, Outfit::default())
     }
 
     /// As [`connect`](Self::connect), with the connect string of the environment variable
@@ -93,6 +95,20 @@ impl Engine {
         EngineBuilder::new(connect_string)
     }
 
+    /// As [`connect`](Self::connect), with another resolver of names. It may block.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub fn connect_resolving(
+        connect_string: &str,
+        resolver: impl Fn(&str, u16) -> std::io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        let outfit = Outfit {
+            resolver: Arc::new(resolver),
+            ..Outfit::default()
+        };
+        Self::start(Config::parse(connect_string)?, outfit)
+    }
+
     /// As [`connect`](Self::connect), with a look at every piece of bytes received, on the
     /// shard's thread.
     #[cfg(feature = "internals")]
@@ -105,8 +121,11 @@ impl Engine {
         connect_string: &str,
         tap: Box<dyn FnMut(&[u8]) + Send>,
     ) -> Result<Self, Error> {
-        let config = Config::parse(connect_string)?;
-        Self::start(config, Some(tap), Handlers::default())
+        let outfit = Outfit {
+            tap: Some(tap),
+            ..Outfit::default()
+        };
+        Self::start(Config::parse(connect_string)?, outfit)
     }
 
     /// A handle for one application thread, with a ring of `intake_ring_bytes` of its own.

@@ -17,24 +17,43 @@ use crate::router::gate::{Gate, lock};
 use crate::router::lane::{self, Stage};
 use crate::shard::{Handover, Shard};
 use crate::slot::{self, OpenedSlot, RecoveryReport, SetAside, SlotOptions};
-use crate::steward;
+use crate::steward::{self, Resolver};
 
 /// How long `connect` waits for the shard's thread; rows are taken anyway afterwards.
 const START_LIMIT: Duration = Duration::from_secs(5);
 /// Allowance for resolving one server's name on the first connection.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(10);
+/// Allowance for the TLS handshake with one server.
+const TLS_LIMIT: Duration = Duration::from_secs(5);
 /// Largest frame (protocol.md section 10.7).
 const FRAME_BYTES_MAX: u64 = 16 << 20;
 /// What a segment does not hold of a frame: its own header and the frame's.
 const SEGMENT_OVERHEAD: u64 = 32;
 
+/// What an engine is given beside its configuration.
+pub(crate) struct Outfit {
+    /// A look at every piece of bytes received.
+    pub(crate) tap: Option<Tap>,
+    /// Looks names up.
+    pub(crate) resolver: Resolver,
+    /// The application's handlers.
+    pub(crate) handlers: Handlers,
+}
+
+impl Default for Outfit {
+    fn default() -> Self {
+        Self {
+            tap: None,
+            resolver: steward::system(),
+            handlers: Handlers::default(),
+        }
+    }
+}
+
 impl Engine {
-    pub(crate) fn start(
-        config: Config,
-        tap: Option<Tap>,
-        handlers: Handlers,
-    ) -> Result<Self, Error> {
+    pub(crate) fn start(config: Config, outfit: Outfit) -> Result<Self, Error> {
         uring::probe()?;
+        let tls = uring::tls::client(&config)?;
         if config.sf_dir.is_some() && config.initial_connect == InitialConnect::Off {
             tracing::warn!(
                 "FB-C001 sf_dir is set but initial_connect_retry is off: with the server down, \
@@ -53,10 +72,11 @@ impl Engine {
         if let Some(set_aside) = &set_aside {
             gate.events.push(Event::Error(lost(set_aside)));
         }
-        let notifier = Notifier::spawn(&gate, handlers)?;
-        let (steward, threads) = steward::spawn(&RealFs, &gate)?;
-        let io = UringIo::new(Arc::clone(&gate), steward, held.file(), tap)
-            .map_err(|error| unsupported("setting up the shard's ring", &error))?;
+        let notifier = Notifier::spawn(&gate, outfit.handlers)?;
+        let (steward, threads) = steward::spawn(&RealFs, &gate, outfit.resolver)?;
+        let io = UringIo::new(Arc::clone(&gate), steward, held.file(), outfit.tap)
+            .map_err(|error| unsupported("setting up the shard's ring", &error))?
+            .with_tls(tls);
         let shard = Shard::new(&config, Arc::clone(&gate), handover)?;
         let shard = uring::spawn(&config, shard, io)?;
         let running = Mutex::new(Some(Running {
@@ -128,7 +148,10 @@ impl Engine {
         };
         let limit = if rounds == 1 {
             // Every server takes at most its resolve, connect and upgrade limits.
-            let each = RESOLVE_LIMIT + self.config.connect_timeout + self.config.auth_timeout;
+            let mut each = RESOLVE_LIMIT + self.config.connect_timeout + self.config.auth_timeout;
+            if self.config.tls {
+                each += TLS_LIMIT;
+            }
             each * u32::try_from(self.config.endpoints.len()).unwrap_or(u32::MAX)
         } else {
             self.config.reconnect_max_duration

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::{File, Pinned};
+use crate::config::Secret;
 use crate::fsn::{Fsn, Generation};
 
 /// Names an operation in flight; chosen by the shard, returned with the completion.
@@ -85,13 +86,32 @@ pub(crate) enum Request {
         /// The last handle.
         file: File,
     },
-    /// Resolve a host name.
-    Resolve {
-        /// Host name or address literal.
-        host: String,
-        /// Port.
-        port: u16,
-    },
+    /// Resolve a host name and read a secret.
+    Resolve(Asked),
+}
+
+/// What a connection attempt has to know first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// Number of the attempt.
+    pub attempt: u64,
+    /// Host name or address literal.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// A password or token file to read.
+    pub secret: Option<PathBuf>,
+}
+
+/// The answer to [`Asked`].
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The question.
+    pub asked: Asked,
+    /// Addresses in resolver order, not empty.
+    pub addresses: io::Result<Vec<SocketAddr>>,
+    /// Text of the secret file, if one was asked for.
+    pub secret: Option<io::Result<Secret>>,
 }
 
 /// A fresh, empty segment file.
@@ -127,12 +147,5 @@ pub(crate) enum Reply {
     /// Answer to [`Request::Close`].
     Closed,
     /// Answer to [`Request::Resolve`].
-    Resolved {
-        /// Host that was asked for.
-        host: String,
-        /// Port that was asked for.
-        port: u16,
-        /// Addresses in resolver order, not empty.
-        answer: io::Result<Vec<SocketAddr>>,
-    },
+    Resolved(Found),
 }

@@ -12,7 +12,7 @@ use crate::engine::{hand_back, hand_over};
 use crate::error::Error;
 use crate::io::Fs;
 use crate::io::sys::{EventFd, RealFs, monotonic_nanos};
-use crate::io::uring::{UringIo, run_here};
+use crate::io::uring::{UringIo, run_here, tls};
 use crate::observe::DrainerEvent;
 use crate::router::gate::Gate;
 use crate::shard::{Remains, Shard};
@@ -60,7 +60,7 @@ impl Outcome {
         }
     }
 
-    fn postponed(cause: impl ToString) -> Self {
+    fn postponed(cause: &impl ToString) -> Self {
         Self::Postponed {
             cause: cause.to_string(),
         }
@@ -70,36 +70,34 @@ impl Outcome {
 impl Job {
     /// Drains the slot. `tell` gets what happens meanwhile.
     pub(super) fn run(self, tell: &dyn Fn(DrainerEvent)) -> Outcome {
-        let fs = RealFs;
-        match adopt(&fs, &self.sf_dir, &self.name, self.config.segment_bytes) {
-            Ok(Adoption::Slot(slot)) => self.deliver(&fs, *slot, tell),
+        match adopt(&RealFs, &self.sf_dir, &self.name, self.config.segment_bytes) {
+            Ok(Adoption::Slot(slot)) => self.deliver(*slot, tell),
             Ok(Adoption::Empty) => Outcome::Drained { acked: 0 },
             Ok(Adoption::Passed) => Outcome::Passed,
             Ok(Adoption::Damaged { reason, marker }) => Outcome::failed(reason, marker),
-            Err(error) => Outcome::postponed(error),
+            Err(error) => Outcome::postponed(&error),
         }
     }
 
-    fn deliver(&self, fs: &RealFs, slot: OpenedSlot, tell: &dyn Fn(DrainerEvent)) -> Outcome {
+    fn deliver(&self, slot: OpenedSlot, tell: &dyn Fn(DrainerEvent)) -> Outcome {
         let (dir, lock) = (slot.dir.clone(), slot.lock.clone());
         // The ring waits for what is in flight when it is dropped, by a panic too.
-        let ended = catch_unwind(AssertUnwindSafe(|| self.serve(fs, slot, tell)));
+        let ended = catch_unwind(AssertUnwindSafe(|| self.serve(slot, tell)));
         let cause = match ended {
-            Ok(Ok((remains, gate))) => return self.conclude(fs, &dir, remains, &gate),
+            Ok(Ok((remains, gate))) => return conclude(&dir, remains, &gate),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "the drainer panicked: this is a bug of forebay".to_owned(),
         };
-        note_error(fs, &dir, &cause);
+        note_error(&RealFs, &dir, &cause);
         // Closing the last descriptor would release it as well, but a ring that held it is taken
         // down behind our back.
-        let _ = fs.unlock(&lock);
-        Outcome::postponed(cause)
+        let _ = RealFs.unlock(&lock);
+        Outcome::postponed(&cause)
     }
 
     /// The shard's life, from hand-over to its remains.
     fn serve(
         &self,
-        fs: &RealFs,
         slot: OpenedSlot,
         tell: &dyn Fn(DrainerEvent),
     ) -> Result<(Remains, Arc<Gate>), Error> {
@@ -110,14 +108,16 @@ impl Job {
         };
         let (dir, lock) = (slot.dir.clone(), slot.lock.clone());
         let config = shard_config(&self.config, &self.name);
-        let handover = hand_over(fs, slot, true)?;
+        let tls = tls::client(&config)?;
+        let handover = hand_over(&RealFs, slot, true)?;
         let gate = Arc::new(Gate::new(EventFd::new().map_err(unsupported)?));
-        let (steward, threads) = steward::spawn(fs, &gate)?;
-        let io =
-            UringIo::new(Arc::clone(&gate), steward, Some(&lock), None).map_err(unsupported)?;
+        let (steward, threads) = steward::spawn(&RealFs, &gate, steward::system())?;
+        let io = UringIo::new(Arc::clone(&gate), steward, Some(&lock), None)
+            .map_err(unsupported)?
+            .with_tls(tls);
         let unacked_bytes = handover.unacked_bytes;
         let shard = Shard::new(&config, Arc::clone(&gate), Some(handover))?;
-        let mut watch = Watch::new(self, fs, &dir, &gate, tell);
+        let mut watch = Watch::new(self, &dir, &gate, tell);
         watch.started(unacked_bytes);
         self.stop.enlist(&gate);
         let remains = run_here(shard, io, || watch.look());
@@ -125,34 +125,34 @@ impl Job {
         threads.join();
         Ok((remains, gate))
     }
+}
 
-    /// Judges what is left, notes it in the slot and releases it.
-    fn conclude(&self, fs: &RealFs, dir: &Path, remains: Remains, gate: &Gate) -> Outcome {
-        let acked = gate.counters.frames_acked.get();
-        let outcome = if let Some(cause) = &remains.poisoned {
-            // The disk failed: what the server said is not the reason that the slot stays.
-            Outcome::postponed(format!("the journal is poisoned: {cause}"))
-        } else if remains.frames == 0 {
-            Outcome::Drained { acked }
-        } else if let Some(terminal) = gate.terminal() {
-            let reason = terminal.to_error().to_string();
-            let marker = mark_failed(fs, dir, &reason);
-            Outcome::failed(reason, marker)
-        } else {
-            let (_, cause) = gate.failures();
-            let cause = Some(cause).filter(|cause| !cause.is_empty());
-            Outcome::postponed(cause.unwrap_or_else(|| "stopped before all was acked".to_owned()))
-        };
-        match &outcome {
-            Outcome::Drained { .. } => clear_last_error(fs, dir),
-            Outcome::Postponed { cause } => note_error(fs, dir, cause),
-            _ => {}
-        }
-        match hand_back(fs, remains) {
-            Ok(()) => outcome,
-            // All is confirmed, but the files of it could not be removed.
-            Err(error) => Outcome::postponed(error),
-        }
+/// Judges what is left, notes it in the slot and releases it.
+fn conclude(dir: &Path, remains: Remains, gate: &Gate) -> Outcome {
+    let acked = gate.counters.frames_acked.get();
+    let outcome = if let Some(cause) = &remains.poisoned {
+        // The disk failed: what the server said is not the reason that the slot stays.
+        Outcome::postponed(&format!("the journal is poisoned: {cause}"))
+    } else if remains.frames == 0 {
+        Outcome::Drained { acked }
+    } else if let Some(terminal) = gate.terminal() {
+        let reason = terminal.to_error().to_string();
+        let marker = mark_failed(&RealFs, dir, &reason);
+        Outcome::failed(reason, marker)
+    } else {
+        let (_, cause) = gate.failures();
+        let cause = Some(cause).filter(|cause| !cause.is_empty());
+        Outcome::postponed(&cause.unwrap_or_else(|| "stopped before all was acked".to_owned()))
+    };
+    match &outcome {
+        Outcome::Drained { .. } => clear_last_error(&RealFs, dir),
+        Outcome::Postponed { cause } => note_error(&RealFs, dir, cause),
+        _ => {}
+    }
+    match hand_back(&RealFs, remains) {
+        Ok(()) => outcome,
+        // All is confirmed, but the files of it could not be removed.
+        Err(error) => Outcome::postponed(&error),
     }
 }
 
@@ -173,7 +173,6 @@ fn shard_config(config: &Config, name: &str) -> Config {
 /// Looks at a running drainer from its own thread.
 struct Watch<'a> {
     job: &'a Job,
-    fs: &'a RealFs,
     dir: &'a Path,
     gate: &'a Gate,
     tell: &'a dyn Fn(DrainerEvent),
@@ -184,16 +183,9 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(
-        job: &'a Job,
-        fs: &'a RealFs,
-        dir: &'a Path,
-        gate: &'a Gate,
-        tell: &'a dyn Fn(DrainerEvent),
-    ) -> Self {
+    fn new(job: &'a Job, dir: &'a Path, gate: &'a Gate, tell: &'a dyn Fn(DrainerEvent)) -> Self {
         Self {
             job,
-            fs,
             dir,
             gate,
             tell,
@@ -229,7 +221,7 @@ impl<'a> Watch<'a> {
         let (rounds, cause) = self.gate.failures();
         let news = !cause.is_empty() && cause != self.noted;
         if news && (self.noted_at == 0 || now >= self.noted_at + NOTE_EVERY) {
-            note_error(self.fs, self.dir, &cause);
+            note_error(&RealFs, self.dir, &cause);
             self.noted = cause;
             self.noted_at = now;
         }

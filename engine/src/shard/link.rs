@@ -1,19 +1,20 @@
 //! The connection to the server: dial, upgrade, catch-up, replay, send, acknowledgements, and what
 //! follows when it breaks. Reconnects for ever; only a terminal answer stops it.
 
+mod addresses;
+mod credentials;
 mod dial;
 mod open;
 mod receive;
 mod send;
 
-use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use forebay_wire::upgrade::{Expected, UpgradeError};
 use forebay_wire::ws::Reader;
 
-use self::dial::authorization;
+use self::addresses::Addresses;
+use self::credentials::Credentials;
 use self::send::Outgoing;
 use super::journal::{Journal, Position};
 use super::replay::Replay;
@@ -35,8 +36,8 @@ enum State {
     Waiting { until: u64 },
     /// The resolver was asked.
     Resolving { deadline: u64 },
-    /// TCP connect under way.
-    Dialing { deadline: u64 },
+    /// TCP connect under way, then the TLS handshake.
+    Dialing { deadline: u64, securing: bool },
     /// The upgrade request is on its way.
     Upgrading { deadline: u64, expected: Expected },
     /// Frames flow.
@@ -51,11 +52,13 @@ pub(crate) struct Link {
     state: State,
     gate: Arc<Gate>,
     tls: bool,
-    authorization: Option<String>,
+    credentials: Credentials,
     connect_limit: u64,
     upgrade_limit: u64,
     endpoints: Endpoints,
-    addresses: VecDeque<SocketAddr>,
+    addresses: Addresses,
+    /// Number of the last look-up.
+    lookup: u64,
     backoff: Backoff,
     poison: Poison,
     out: Outgoing,
@@ -82,11 +85,12 @@ impl Link {
         Ok(Self {
             state: State::Waiting { until: 0 },
             tls: config.tls,
-            authorization: authorization(&config.auth),
+            credentials: Credentials::new(config),
             connect_limit: nanos(config.connect_timeout),
             upgrade_limit: nanos(config.auth_timeout),
             endpoints: Endpoints::new(config.endpoints.clone()),
-            addresses: VecDeque::new(),
+            addresses: Addresses::default(),
+            lookup: 0,
             backoff: Backoff::new(config.backoff_initial, config.backoff_max),
             poison: Poison::new(config.max_frame_rejections, nanos(config.poison_window)),
             out: Outgoing::new(journal, Arc::clone(&gate)),
@@ -131,7 +135,7 @@ impl Link {
         match &self.state {
             State::Waiting { until } => *until,
             State::Resolving { deadline }
-            | State::Dialing { deadline }
+            | State::Dialing { deadline, .. }
             | State::Upgrading { deadline, .. } => *deadline,
             State::Open => self
                 .silent_since
@@ -155,7 +159,7 @@ impl Link {
                 true
             }
             State::Resolving { deadline } if now >= *deadline => {
-                self.failed(io, "name resolution timed out", now);
+                self.unresolved(io, now);
                 true
             }
             State::Resolving { .. } | State::Stopped => false,
@@ -251,7 +255,7 @@ impl Link {
 
     fn upgrade_failed(&mut self, io: &mut impl Io, error: &UpgradeError, now: u64) {
         match error {
-            UpgradeError::Auth { .. } => self.terminal(io, error.to_string(), now),
+            UpgradeError::Auth { .. } => self.auth_refused(io, error.to_string(), now),
             _ => self.failed(io, &error.to_string(), now),
         }
     }

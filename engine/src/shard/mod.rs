@@ -218,9 +218,7 @@ impl Shard {
         while let Some(reply) = io.reply() {
             any = true;
             match reply {
-                Reply::Resolved { host, port, answer } => {
-                    self.link.resolved(io, &host, port, answer, now);
-                }
+                Reply::Resolved(found) => self.link.resolved(io, found, now),
                 Reply::Opened { key, answer } => self.link.file_opened(key, answer),
                 reply => self.journal.replied(reply, now),
             }

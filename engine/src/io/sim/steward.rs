@@ -93,6 +93,6 @@ fn name_of(request: &Request) -> &'static str {
         Request::Remove { .. } => "remove segments",
         Request::Open { .. } => "open a segment",
         Request::Close { .. } => "close a segment",
-        Request::Resolve { .. } => "resolve a name",
+        Request::Resolve(_) => "resolve a name",
     }
 }

@@ -12,7 +12,7 @@ use super::random::Rng;
 use super::server::SharedLedger;
 use super::steward::SimSteward;
 use super::storage::{DiskManners, Operations};
-use crate::io::{Clock, DiskOp, Done, Reply, Request, Steward, Storage, Token, Transport};
+use crate::io::{Clock, Dialed, DiskOp, Done, Reply, Request, Steward, Storage, Token, Transport};
 
 /// How a process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,13 +209,17 @@ impl Steward for SimIo {
 }
 
 impl Transport for SimIo {
-    fn dial(&mut self, _: SocketAddr) -> io::Result<()> {
+    fn dial(&mut self, _: SocketAddr, _: Option<&str>) -> io::Result<()> {
         self.net.dial();
         Ok(())
     }
 
-    fn dialed(&mut self) -> Option<io::Result<()>> {
-        self.net.dialed()
+    fn dialed(&mut self) -> Dialed {
+        match self.net.dialed() {
+            None => Dialed::Connecting,
+            Some(Ok(())) => Dialed::Ready,
+            Some(Err(error)) => Dialed::Failed(error),
+        }
     }
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -2,6 +2,7 @@
 //!
 //! Every wrapper here is small, safe to call, and the only place where its system call is made.
 
+mod bounded;
 mod event;
 mod fs;
 mod futex;
@@ -10,6 +11,7 @@ mod socket;
 mod thread;
 mod unnamed;
 
+pub(crate) use bounded::read_bounded;
 pub(crate) use event::EventFd;
 pub(crate) use fs::RealFs;
 pub(crate) use futex::{futex_wait, futex_wake};

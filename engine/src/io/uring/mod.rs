@@ -5,6 +5,8 @@ mod driver;
 mod here;
 mod host;
 mod probe;
+pub(crate) mod tls;
+mod transport;
 
 pub(crate) use driver::{Tap, UringIo};
 pub(crate) use here::run_here;

@@ -150,7 +150,7 @@ fn handlers_hear_every_event_in_order_and_are_done_when_the_close_returns() {
             ConnectionEvent::Disconnected { cause, .. } => lock(&changes).push(cause.clone()),
             other => panic!("{other:?}"),
         })),
-        progress: None,
+        ..Handlers::default()
     };
     let notifier = Notifier::spawn(&gate, handlers).expect("a thread");
     let expected: Vec<_> = (0..100).map(|n| n.to_string()).collect();
