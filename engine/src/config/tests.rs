@@ -288,7 +288,6 @@ fn keys_of_other_clients_are_accepted() {
         "on_server_error=auto",
         "on_schema_error=retriable",
         "on_write_error=TERMINAL",
-        "max_background_drainers=0",
         "catch_up_cap_gap_min_escalation_window_millis=0",
         "durable_ack_keepalive_interval_millis=-1",
         "qwp_ws_progress=background",
