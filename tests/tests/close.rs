@@ -189,8 +189,8 @@ fn dropping_an_engine_closes_it_once() {
 /// Passes bytes on between an engine and a sink, until it is told to hold them back.
 struct Proxy {
     address: SocketAddr,
-    deaf: Arc<AtomicBool>,
-    dead: Arc<AtomicBool>,
+    held: Arc<AtomicBool>,
+    over: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
@@ -199,11 +199,11 @@ impl Proxy {
     fn start(to: SocketAddr) -> Self {
         let listener = listen();
         let address = listener.local_addr().unwrap();
-        let (deaf, dead) = (
+        let (held, over) = (
             Arc::new(AtomicBool::new(false)),
             Arc::new(AtomicBool::new(false)),
         );
-        let (is_deaf, is_dead) = (Arc::clone(&deaf), Arc::clone(&dead));
+        let (holds_back, gone) = (Arc::clone(&held), Arc::clone(&over));
         let thread = std::thread::spawn(move || {
             let (mut client, _) = listener.accept().unwrap();
             drop(listener);
@@ -214,30 +214,30 @@ impl Proxy {
                     .unwrap();
             }
             let mut bytes = vec![0; 4096];
-            while !is_dead.load(Ordering::SeqCst) {
-                if !is_deaf.load(Ordering::SeqCst) {
-                    pass(&mut client, &mut server, &mut bytes);
-                } else {
+            while !gone.load(Ordering::SeqCst) {
+                if holds_back.load(Ordering::SeqCst) {
                     std::thread::sleep(Duration::from_millis(2));
+                } else {
+                    pass(&mut client, &mut server, &mut bytes);
                 }
                 pass(&mut server, &mut client, &mut bytes);
             }
         });
         Self {
             address,
-            deaf,
-            dead,
+            held,
+            over,
             thread,
         }
     }
 
     fn hold_back(&self) {
-        self.deaf.store(true, Ordering::SeqCst);
+        self.held.store(true, Ordering::SeqCst);
     }
 
     /// Closes both connections; the port is closed already.
     fn kill(self) {
-        self.dead.store(true, Ordering::SeqCst);
+        self.over.store(true, Ordering::SeqCst);
         self.thread.join().unwrap();
     }
 }
@@ -276,7 +276,7 @@ fn close_spins() {
     proxy.kill();
     let before = cpu();
     let (said, took) = close(engine);
-    let used = cpu() - before;
+    let used = cpu().saturating_sub(before);
     assert!(matches!(said, Err(Error::NotDrained { .. })), "{said:?}");
     assert!(
         took >= Duration::from_millis(500) && took < Duration::from_millis(500) + GRACE,

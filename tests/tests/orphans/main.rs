@@ -240,7 +240,7 @@ fn the_scan_adopts_nothing_that_is_not_a_senders_slot() {
     let segments: Vec<_> = rig
         .names("real")
         .into_iter()
-        .filter(|name| name.ends_with(".sfa"))
+        .filter(|name| name.starts_with("sf-") && name != "sf-manifest.bin")
         .collect();
     for name in [
         "x.unreplayable-0",
@@ -284,7 +284,7 @@ fn close_ends_drainers_within_its_bound_and_keeps_their_frames() {
     let start = Instant::now();
     engine.close().unwrap();
     assert!(
-        start.elapsed() < Duration::from_millis(1000),
+        start.elapsed() < Duration::from_secs(1),
         "{:?}",
         start.elapsed()
     );
