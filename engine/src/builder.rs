@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::engine::{Engine, Outfit};
 use crate::error::Error;
-use crate::observe::{ConnectionEvent, Handlers, Progress, SenderError};
+use crate::observe::{ConnectionEvent, DrainerEvent, Handlers, Progress, SenderError};
 use crate::slot::RecoveryProgress;
 
 /// Sets up an [`Engine`] with handlers for its events.
@@ -85,6 +85,13 @@ impl EngineBuilder {
     /// ```
     pub fn watch_recovery(mut self, progress: &RecoveryProgress) -> Self {
         self.recovery = progress.clone();
+        self
+    }
+
+    /// Called with every step of the background drainers (`drain_orphans`), instead of a log line.
+    /// They tell no connection events.
+    pub fn on_drainer(mut self, handler: impl FnMut(&DrainerEvent) + Send + 'static) -> Self {
+        self.handlers.drainer = Some(Box::new(handler));
         self
     }
 
