@@ -13,7 +13,9 @@ use crate::producer::{Producer, ProducerOptions};
 use crate::router::gate::{Gate, lock};
 use crate::router::lane::{self, Stage};
 use crate::shard::{Handover, Remains, Shard};
-use crate::slot::{self, Drained, RecoveryReport, SetAside, SlotOptions, room};
+use crate::slot::{
+    self, Drained, RecoveryProgress, RecoveryReport, SetAside, SlotOptions, room,
+};
 use crate::steward::{self, StewardThreads};
 
 /// How long `connect` waits for the shard's thread; rows are taken anyway afterwards.
@@ -62,7 +64,35 @@ impl Engine {
     /// file is touched), a held slot ([`Error::Locked`]), a machine that forbids io_uring
     /// ([`Error::Unsupported`]), a disk that fails ([`Error::Disk`]).
     pub fn connect(connect_string: &str) -> Result<Self, Error> {
-        Self::start(Config::parse(connect_string)?, None)
+        Self::connect_watched(connect_string, &RecoveryProgress::new())
+    }
+
+    /// As [`connect`](Self::connect); another thread may watch `progress` meanwhile. Recovering a
+    /// large backlog takes as long as reading it from the disk.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), forebay::Error> {
+    /// use std::time::Duration;
+    /// use forebay::{Engine, RecoveryProgress};
+    ///
+    /// let progress = RecoveryProgress::new();
+    /// let engine = std::thread::scope(|scope| {
+    ///     let connect = scope.spawn(|| {
+    ///         Engine::connect_watched("ws::addr=localhost:9000;sf_dir=/var/lib/ticks;", &progress)
+    ///     });
+    ///     while !connect.is_finished() {
+    ///         println!("{} of {} bytes", progress.bytes_scanned(), progress.bytes_total());
+    ///         std::thread::sleep(Duration::from_secs(1));
+    ///     }
+    ///     connect.join().expect("no panic")
+    /// })?;
+    /// # drop(engine); Ok(()) }
+    /// ```
+    pub fn connect_watched(
+        connect_string: &str,
+        progress: &RecoveryProgress,
+    ) -> Result<Self, Error> {
+        Self::start(Config::parse(connect_string)?, progress, None)
     }
 
     /// As [`connect`](Self::connect), with a look at every piece of bytes received, on the
@@ -77,10 +107,11 @@ impl Engine {
         connect_string: &str,
         tap: Box<dyn FnMut(&[u8]) + Send>,
     ) -> Result<Self, Error> {
-        Self::start(Config::parse(connect_string)?, Some(tap))
+        let config = Config::parse(connect_string)?;
+        Self::start(config, &RecoveryProgress::new(), Some(tap))
     }
 
-    fn start(config: Config, tap: Option<Tap>) -> Result<Self, Error> {
+    fn start(config: Config, progress: &RecoveryProgress, tap: Option<Tap>) -> Result<Self, Error> {
         uring::probe()?;
         if config.sf_dir.is_some() && config.initial_connect == InitialConnect::Off {
             tracing::warn!(
@@ -88,7 +119,7 @@ impl Engine {
                  connect fails although rows could be journaled; async avoids that"
             );
         }
-        let handover = open_slot(&RealFs, &config)?;
+        let handover = open_slot_watched(&RealFs, &config, progress)?;
         warn_of_shortage(&config);
         let lock = handover.as_ref().map(|handover| handover.slot.lock.clone());
         let bell = EventFd::new().map_err(|error| unsupported("eventfd", &error))?;
@@ -96,7 +127,7 @@ impl Engine {
         let report = handover.as_ref().map(|handover| &handover.slot.report);
         let set_aside = report.and_then(|report| report.set_aside.clone());
         if let Some(report) = report {
-            count_recovery(&gate.counters, report);
+            count_recovery(&gate.counters, report, progress);
         }
         let (steward, threads) = steward::spawn(&RealFs, &gate)?;
         let io = UringIo::new(Arc::clone(&gate), steward, lock.as_ref(), tap)
@@ -291,7 +322,13 @@ pub(crate) fn new_producer(config: &Config, gate: &Arc<Gate>) -> Producer {
 }
 
 /// What the opener found, for the counters. The shard does not run yet: there is one writer.
-fn count_recovery(counters: &Counters, report: &RecoveryReport) {
+fn count_recovery(counters: &Counters, report: &RecoveryReport, progress: &RecoveryProgress) {
+    counters.recovery_frames.set(report.frames);
+    counters.recovery_bytes.set(report.bytes);
+    counters
+        .recovery_bytes_scanned
+        .set(progress.bytes_scanned());
+    counters.recovery_nanos.set(report.elapsed_nanos);
     counters.torn_tail_bytes.set(report.torn_tail_bytes);
     counters.torn_tail_frames.set(report.torn_tail_frames());
     counters.sealed_residues.set(report.sealed_residues());
@@ -332,6 +369,14 @@ fn warn_of_shortage(config: &Config) {
 
 /// Opens the configured slot; `None` in memory mode.
 pub(crate) fn open_slot(fs: &dyn Fs, config: &Config) -> Result<Option<Handover>, Error> {
+    open_slot_watched(fs, config, &RecoveryProgress::new())
+}
+
+fn open_slot_watched(
+    fs: &dyn Fs,
+    config: &Config,
+    progress: &RecoveryProgress,
+) -> Result<Option<Handover>, Error> {
     let Some(sf_dir) = &config.sf_dir else {
         return Ok(None);
     };
@@ -343,6 +388,7 @@ pub(crate) fn open_slot(fs: &dyn Fs, config: &Config) -> Result<Option<Handover>
             segment_bytes: config.segment_bytes,
             total_bytes: config.total_bytes,
             lock_retry: config.lock_retry,
+            progress: progress.clone(),
         },
     )?;
     let active = slot

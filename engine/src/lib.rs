@@ -53,7 +53,7 @@ struct ReadmeDoctests;
 #[cfg(feature = "uring")]
 pub use engine::{Engine, Latency};
 pub use error::{Error, Pressure};
-pub use observe::{LatencyHistogram, Stats};
+pub use observe::{Category, ConnectionEvent, Event, LatencyHistogram, Policy, SenderError, Stats};
 pub use producer::{Producer, Receipt, Timestamp, TimestampMicros, TimestampNanos};
 pub use router::lane::Stage;
-pub use slot::SetAside;
+pub use slot::{RecoveryProgress, SetAside};

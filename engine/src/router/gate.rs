@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::lane::{Lane, LaneEnd};
 use crate::error::{Error, Pressure};
 use crate::io::sys::{EventFd, futex_wait, futex_wake, monotonic_nanos};
-use crate::observe::Counters;
+use crate::observe::{Counters, Inbox};
 
 const AWAKE: u32 = 0;
 const PARKED: u32 = 1;
@@ -70,6 +70,8 @@ pub(crate) struct Gate {
     server_cap: AtomicU64,
     /// Counters of the shard.
     pub counters: Box<Counters>,
+    /// What the notifier reports.
+    pub events: Inbox,
 }
 
 impl Gate {
@@ -95,6 +97,7 @@ impl Gate {
             full: AtomicBool::new(false),
             server_cap: AtomicU64::new(0),
             counters: Box::default(),
+            events: Inbox::default(),
         }
     }
 

@@ -6,6 +6,7 @@ mod event;
 mod fs;
 mod futex;
 mod region;
+mod resident;
 mod socket;
 mod space;
 mod thread;

@@ -8,6 +8,7 @@ mod dictionary;
 mod disk;
 mod fresh;
 mod identity;
+mod large;
 mod older;
 mod real;
 mod rig;

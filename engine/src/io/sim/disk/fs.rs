@@ -9,7 +9,7 @@ use super::super::fate::{Event, Fate};
 use super::directory::{Directory, Node};
 use super::inode::Inode;
 use super::{Handle, SimDisk, State, index, split};
-use crate::io::{Entry, EntryKind, File, Fs, Machine, OpenMode};
+use crate::io::{BLOCK, Entry, EntryKind, File, Fs, Machine, OpenMode};
 
 /// File calls of one incarnation. Clones share their fate.
 #[derive(Debug, Clone)]
@@ -187,6 +187,28 @@ impl Fs for SimFs {
         Ok(len)
     }
 
+    fn read_direct(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        let state = self.look()?;
+        let (inode, mode) = state.handle(file);
+        assert_eq!(mode, OpenMode::ReadDirect, "a direct read of another file");
+        let aligned = |value: usize| value.is_multiple_of(BLOCK);
+        assert!(
+            aligned(into.as_ptr() as usize) && aligned(into.len()) && aligned(index(offset)),
+            "a direct read of {} bytes at {offset}",
+            into.len()
+        );
+        let bytes = state.inodes[inode].bytes();
+        let bytes = bytes.get(index(offset)..).unwrap_or_default();
+        let len = bytes.len().min(into.len());
+        into[..len].copy_from_slice(&bytes[..len]);
+        Ok(len)
+    }
+
+    fn is_cached(&self, file: &File, _offset: u64) -> bool {
+        self.look()
+            .is_ok_and(|state| state.handle(file).0.is_multiple_of(2))
+    }
+
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut state = self.step("write", On::File(file))?;
         let inode = state.buffered(file);
@@ -220,6 +242,16 @@ impl Fs for SimFs {
         let inode = state.inode_mut(file);
         let last = inode.last_change();
         inode.sync(last);
+        Ok(())
+    }
+
+    fn sync_filesystem(&self, dir: &Path) -> io::Result<()> {
+        let mut state = self.step("sync filesystem", On::Path(dir))?;
+        for inode in &mut state.inodes {
+            let last = inode.last_change();
+            inode.sync(last);
+        }
+        state.directories.iter_mut().for_each(Directory::sync);
         Ok(())
     }
 

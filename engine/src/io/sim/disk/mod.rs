@@ -216,7 +216,10 @@ impl State {
 
     fn buffered(&self, file: &File) -> usize {
         let (inode, mode) = self.handle(file);
-        assert_ne!(mode, OpenMode::Direct, "a buffered call on a direct file");
+        assert!(
+            !matches!(mode, OpenMode::Direct | OpenMode::ReadDirect),
+            "a buffered call on a direct file"
+        );
         inode
     }
 

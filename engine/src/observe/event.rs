@@ -1,0 +1,149 @@
+//! What happens to an engine, as data: pushed by shards, drained by the notifier.
+
+use crate::fsn::Fsn;
+
+/// What an error is about (protocol.md sections 10.2 and 18).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Category {
+    /// Status 03: the table's schema refuses the rows.
+    SchemaMismatch,
+    /// Status 05: the server cannot read a message.
+    ParseError,
+    /// Status 06.
+    InternalError,
+    /// Status 08, or an upgrade refused with 401 or 403.
+    SecurityError,
+    /// Status 09.
+    WriteError,
+    /// Status 0C: the server takes no writes now.
+    NotWritable,
+    /// Status 0D: the server misses symbols that a message builds on.
+    DictionaryGap,
+    /// A status that this version does not know.
+    Unknown,
+    /// The conversation broke its rules, or a frame was refused too often.
+    ProtocolViolation,
+    /// Rows that were accepted will not be delivered by this engine.
+    DataLoss,
+    /// A disk operation failed.
+    Disk,
+}
+
+/// What the engine does about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Policy {
+    /// The same bytes are sent again after a pause.
+    Retriable,
+    /// The same, to another server.
+    RetriableOther,
+    /// The engine takes no more rows; what it has stays on disk.
+    Terminal,
+    /// The rows are given up (their bytes are kept aside); the engine goes on.
+    Abandoned,
+}
+
+/// An error of the delivery or of the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SenderError {
+    /// What it is about.
+    pub category: Category,
+    /// What the engine does about it.
+    pub policy: Policy,
+    /// Status byte of the server's answer, if there was one.
+    pub status: Option<u8>,
+    /// The server's text, or ours.
+    pub message: String,
+    /// `host:port` of the server; empty where the cause is local.
+    pub endpoint: String,
+    /// Number of the refused message on its connection.
+    pub wire_seq: Option<u64>,
+    /// Frames concerned, first and last; `None` if none is.
+    pub frames: Option<(u64, u64)>,
+}
+
+impl SenderError {
+    /// An error about no particular message.
+    pub(crate) fn new(category: Category, policy: Policy, message: String) -> Self {
+        Self {
+            category,
+            policy,
+            status: None,
+            message,
+            endpoint: String::new(),
+            wire_seq: None,
+            frames: None,
+        }
+    }
+
+    /// The same, about the frames `from..to`.
+    pub(crate) fn of_frames(mut self, from: Fsn, to: Fsn) -> Self {
+        self.frames = (to > from).then(|| (from.0, to.0 - 1));
+        self
+    }
+}
+
+/// A change of the connection (protocol.md section 18).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectionEvent {
+    /// The first connection of this engine.
+    Connected {
+        /// `host:port`.
+        endpoint: String,
+    },
+    /// A connection to the same server as before.
+    Reconnected {
+        /// `host:port`.
+        endpoint: String,
+    },
+    /// A connection to another server than before.
+    FailedOver {
+        /// The server before.
+        from: String,
+        /// The server now.
+        to: String,
+    },
+    /// The connection ended.
+    Disconnected {
+        /// `host:port`.
+        endpoint: String,
+        /// Why.
+        cause: String,
+    },
+    /// An attempt at one server failed.
+    AttemptFailed {
+        /// `host:port`.
+        endpoint: String,
+        /// Attempts since the outage began.
+        attempt: u64,
+        /// Why.
+        cause: String,
+    },
+    /// Every server was tried in vain; a pause follows.
+    AllUnreachable {
+        /// Rounds since the outage began.
+        rounds: u64,
+        /// The last cause.
+        cause: String,
+    },
+    /// A server refused the credentials.
+    AuthFailed {
+        /// `host:port`.
+        endpoint: String,
+        /// The server's words.
+        cause: String,
+    },
+}
+
+/// Anything that the notifier reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// An error.
+    Error(SenderError),
+    /// A change of the connection.
+    Connection(ConnectionEvent),
+}
