@@ -17,7 +17,7 @@ use crate::observe::{LatencyHistogram, Notifier, SenderError, Stats, TableRows};
 use crate::producer::Producer;
 use crate::router::gate::Gate;
 use crate::router::lane::Stage;
-use crate::slot::SetAside;
+use crate::slot::{RecoveryProgress, SetAside};
 use crate::steward::StewardThreads;
 
 #[cfg(any(test, feature = "internals"))]
@@ -69,6 +69,41 @@ impl Engine {
     /// ([`Error::Unsupported`]), a disk that fails ([`Error::Disk`]).
     pub fn connect(connect_string: &str) -> Result<Self, Error> {
         Self::start(Config::parse(connect_string)?, Outfit::default())
+    }
+
+    /// As [`connect`](Self::connect); another thread may watch `progress` meanwhile. Recovering a
+    /// large backlog takes as long as reading it from the disk.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), forebay::Error> {
+    /// use std::time::Duration;
+    /// use forebay::{Engine, RecoveryProgress};
+    ///
+    /// let progress = RecoveryProgress::new();
+    /// let engine = std::thread::scope(|scope| {
+    ///     let connect = scope.spawn(|| {
+    ///         Engine::connect_watched("ws::addr=localhost:9000;sf_dir=/var/lib/ticks;", &progress)
+    ///     });
+    ///     while !connect.is_finished() {
+    ///         println!("{} of {} bytes", progress.bytes_scanned(), progress.bytes_total());
+    ///         std::thread::sleep(Duration::from_secs(1));
+    ///     }
+    ///     connect.join().expect("no panic")
+    /// })?;
+    /// # drop(engine); Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub fn connect_watched(
+        connect_string: &str,
+        progress: &RecoveryProgress,
+    ) -> Result<Self, Error> {
+        let outfit = Outfit {
+            progress: progress.clone(),
+            ..Outfit::default()
+        };
+        Self::start(Config::parse(connect_string)?, outfit)
     }
 
     /// As [`connect`](Self::connect), with the connect string of the environment variable

@@ -60,6 +60,11 @@ pub(crate) fn unreplayable(sender_id: &str, n: u32) -> String {
     format!("{sender_id}.unreplayable-{n}")
 }
 
+/// Whether a directory beside the slots is one that was set aside, by whomever.
+pub(crate) fn is_unreplayable(name: &str) -> bool {
+    name.contains(".unreplayable-")
+}
+
 /// Whether a file of this name may be a segment.
 pub(crate) fn is_segment(name: &str) -> bool {
     name.ends_with(SUFFIX)
