@@ -64,4 +64,4 @@ pub use observe::{
 };
 pub use producer::{Producer, Receipt, Timestamp, TimestampMicros, TimestampNanos};
 pub use router::lane::Stage;
-pub use slot::SetAside;
+pub use slot::{RecoveryProgress, SetAside};

@@ -4,6 +4,7 @@
 //! own. Parsing happens before any file or socket is touched.
 
 mod addr;
+mod delivery_keys;
 mod event_keys;
 mod foreign;
 mod grammar;
@@ -21,6 +22,7 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use delivery_keys::{DeliveryKeys, Policies};
 pub use event_keys::EventKeys;
 pub use keys::{KEYS, Key};
 pub use orphan_keys::OrphanKeys;
@@ -116,6 +118,8 @@ pub struct Config {
     pub max_frame_rejections: u32,
     /// `poison_min_escalation_window_millis`.
     pub poison_window: Duration,
+    /// Durable acknowledgements, probes and policies.
+    pub delivery: DeliveryKeys,
     /// `cores`: `None` is `auto`, else the core the shard is pinned to.
     pub core: Option<usize>,
     /// `pin`: off leaves the shard's thread where the scheduler puts it.

@@ -16,7 +16,8 @@ const DRAINERS_LIMIT: Duration = Duration::from_millis(2_500);
 impl Engine {
     /// Stops accepting rows, writes what was accepted, waits up to `close_flush_timeout_millis`
     /// until all of it is acked, and releases the slot. A drained slot is left empty; otherwise
-    /// [`Error::NotDrained`] says what stays on disk. A latched terminal error is returned.
+    /// [`Error::NotDrained`] says what stays on disk. A latched terminal error is returned unless a
+    /// call has returned it before.
     pub fn close(self) -> Result<(), Error> {
         self.finish(self.config.close_flush_timeout.unwrap_or(Duration::ZERO))
     }
@@ -43,22 +44,26 @@ impl Engine {
         });
         drop(running.lock);
         drop(running.notifier);
-        let (frames, bytes, untaken) = match (released, self.gate.terminal()) {
-            (Ok(counts), _) => counts,
-            (Err(error), Some(terminal)) => {
+        let (frames, bytes, untaken) = match released {
+            Ok(counts) => counts,
+            Err(error) => {
+                let Some(earlier) = self.gate.take_undelivered() else {
+                    return Err(error);
+                };
                 tracing::warn!(%error, "FB-C005 the slot was not left as it should be");
-                return Err(terminal.to_error());
+                return Err(earlier);
             }
-            (Err(error), None) => return Err(error),
         };
-        if let Some(terminal) = self.gate.terminal() {
+        if self.gate.terminal().is_some() {
             tracing::warn!(
                 frames,
                 bytes,
                 untaken,
                 "FB-C004 closed after a terminal error"
             );
-            return Err(terminal.to_error());
+        }
+        if let Some(error) = self.gate.take_undelivered() {
+            return Err(error);
         }
         if frames > 0 || untaken > 0 {
             let waited_millis = millis(start.elapsed());

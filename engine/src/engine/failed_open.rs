@@ -54,6 +54,15 @@ impl Fs for Failing {
         RealFs.read_at(file, into, offset)
     }
 
+    fn read_direct(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.step()?;
+        RealFs.read_direct(file, into, offset)
+    }
+
+    fn is_cached(&self, file: &File, offset: u64) -> bool {
+        RealFs.is_cached(file, offset)
+    }
+
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.step()?;
         RealFs.write_at(file, bytes, offset)
@@ -72,6 +81,11 @@ impl Fs for Failing {
     fn sync(&self, file: &File) -> io::Result<()> {
         self.step()?;
         RealFs.sync(file)
+    }
+
+    fn sync_filesystem(&self, dir: &Path) -> io::Result<()> {
+        self.step()?;
+        RealFs.sync_filesystem(dir)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

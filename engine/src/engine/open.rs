@@ -7,7 +7,7 @@ use super::{Engine, HeldLock, Running, nanos};
 use crate::config::{Config, Durability, InitialConnect};
 use crate::error::Error;
 use crate::fsn::Fsn;
-use crate::io::sys::{EventFd, RealFs, monotonic_nanos};
+use crate::io::sys::{EventFd, RealFs, free_bytes, monotonic_nanos};
 use crate::io::uring::{self, Tap, UringIo};
 use crate::io::{BLOCK, Fs, OpenMode};
 use crate::observe::{Category, Counters, Event, Handlers, Notifier, Policy, SenderError};
@@ -16,7 +16,9 @@ use crate::producer::{Producer, ProducerOptions};
 use crate::router::gate::{Gate, lock};
 use crate::router::lane::{self, Stage};
 use crate::shard::{Handover, Shard};
-use crate::slot::{self, OpenedSlot, RecoveryReport, SetAside, SlotOptions};
+use crate::slot::{
+    self, OpenedSlot, RecoveryProgress, RecoveryReport, SetAside, SlotOptions, room,
+};
 use crate::steward::{self, Resolver};
 
 /// How long `connect` waits for the shard's thread; rows are taken anyway afterwards.
@@ -38,6 +40,8 @@ pub(crate) struct Outfit {
     pub(crate) resolver: Resolver,
     /// The application's handlers.
     pub(crate) handlers: Handlers,
+    /// Where recovery tells how far it has come.
+    pub(crate) progress: RecoveryProgress,
 }
 
 impl Default for Outfit {
@@ -46,6 +50,7 @@ impl Default for Outfit {
             tap: None,
             resolver: steward::system(),
             handlers: Handlers::default(),
+            progress: RecoveryProgress::new(),
         }
     }
 }
@@ -60,14 +65,15 @@ impl Engine {
                  connect fails although rows could be journaled; async avoids that"
             );
         }
-        let handover = open_slot(&RealFs, &config)?;
+        let handover = open_slot_watched(&RealFs, &config, &outfit.progress)?;
         let held = HeldLock::new(handover.as_ref().map(|handover| handover.slot.lock.clone()));
+        warn_of_shortage(&config);
         let bell = EventFd::new().map_err(|error| unsupported("eventfd", &error))?;
         let gate = Arc::new(Gate::observed(bell, config.events));
         let report = handover.as_ref().map(|handover| &handover.slot.report);
         let set_aside = report.and_then(|report| report.set_aside.clone());
         if let Some(report) = report {
-            count_recovery(&gate.counters, report);
+            count_recovery(&gate.counters, report, &outfit.progress);
         }
         if let Some(set_aside) = &set_aside {
             gate.events.push(Event::Error(lost(set_aside)));
@@ -141,25 +147,26 @@ impl Engine {
 
     /// Waits for the first connection as configured; its failure closes the engine again.
     fn first_connection(&self) -> Result<(), Error> {
-        let rounds = match self.config.initial_connect {
-            InitialConnect::Async => return Ok(()),
-            InitialConnect::Off => 1,
-            InitialConnect::Sync => u32::MAX,
-        };
-        let limit = if rounds == 1 {
-            // Every server takes at most its resolve, connect and upgrade limits.
-            let mut each = RESOLVE_LIMIT + self.config.connect_timeout + self.config.auth_timeout;
-            if self.config.tls {
-                each += TLS_LIMIT;
-            }
-            each * u32::try_from(self.config.endpoints.len()).unwrap_or(u32::MAX)
-        } else {
-            self.config.reconnect_max_duration
-        };
-        let deadline = monotonic_nanos().saturating_add(nanos(limit));
-        self.gate.wait_for(deadline, |gate| {
-            gate.is_over() || gate.was_connected() || gate.failures().0 >= rounds
-        });
+        if self.config.initial_connect == InitialConnect::Async {
+            return Ok(());
+        }
+        // Every server takes at most its resolve, connect and upgrade limits.
+        let mut each = RESOLVE_LIMIT + self.config.connect_timeout + self.config.auth_timeout;
+        if self.config.tls {
+            each += TLS_LIMIT;
+        }
+        let servers = u32::try_from(self.config.endpoints.len()).unwrap_or(u32::MAX);
+        let start = monotonic_nanos();
+        let decided = |gate: &Gate| gate.is_over() || gate.was_connected();
+        // At least one round, however short the limit is.
+        self.gate
+            .wait_for(start.saturating_add(nanos(each * servers)), |gate| {
+                decided(gate) || gate.failures().0 >= 1
+            });
+        if self.config.initial_connect == InitialConnect::Sync {
+            let limit = nanos(self.config.reconnect_max_duration);
+            self.gate.wait_for(start.saturating_add(limit), decided);
+        }
         if self.gate.was_connected() {
             return Ok(());
         }
@@ -201,7 +208,13 @@ fn lost(set_aside: &SetAside) -> SenderError {
 }
 
 /// What the opener found, for the counters. The shard does not run yet: there is one writer.
-fn count_recovery(counters: &Counters, report: &RecoveryReport) {
+fn count_recovery(counters: &Counters, report: &RecoveryReport, progress: &RecoveryProgress) {
+    counters.recovery_frames.set(report.frames);
+    counters.recovery_bytes.set(report.bytes);
+    counters
+        .recovery_bytes_scanned
+        .set(progress.bytes_scanned());
+    counters.recovery_nanos.set(report.elapsed_nanos);
     counters.torn_tail_bytes.set(report.torn_tail_bytes);
     counters.torn_tail_frames.set(report.torn_tail_frames());
     counters.sealed_residues.set(report.sealed_residues());
@@ -216,8 +229,40 @@ fn count_recovery(counters: &Counters, report: &RecoveryReport) {
     counters.slot_reboots.set(u64::from(moved.rebooted));
 }
 
+/// Tells when the filesystem cannot hold what the senders of this directory may store. A full disk
+/// is survived, so this is a warning, and what cannot be found out is none.
+fn warn_of_shortage(config: &Config) {
+    let Some(sf_dir) = &config.sf_dir else { return };
+    let looked = free_bytes(sf_dir).and_then(|free| {
+        room::check(
+            &RealFs,
+            sf_dir,
+            &config.sender_id,
+            (config.total_bytes, free),
+        )
+    });
+    match looked {
+        Ok(Some(shortage)) => {
+            tracing::warn!(
+                sf_dir = %sf_dir.display(), %shortage,
+                "FB-C005 the disk is smaller than the senders' caps: it may be full before they are"
+            );
+        }
+        Ok(None) => {}
+        Err(error) => tracing::debug!(%error, "the free space could not be found out"),
+    }
+}
+
 /// Opens the configured slot; `None` in memory mode.
 pub(crate) fn open_slot(fs: &dyn Fs, config: &Config) -> Result<Option<Handover>, Error> {
+    open_slot_watched(fs, config, &RecoveryProgress::new())
+}
+
+fn open_slot_watched(
+    fs: &dyn Fs,
+    config: &Config,
+    progress: &RecoveryProgress,
+) -> Result<Option<Handover>, Error> {
     let Some(sf_dir) = &config.sf_dir else {
         return Ok(None);
     };
@@ -229,6 +274,7 @@ pub(crate) fn open_slot(fs: &dyn Fs, config: &Config) -> Result<Option<Handover>
             segment_bytes: config.segment_bytes,
             total_bytes: config.total_bytes,
             lock_retry: config.lock_retry,
+            progress: progress.clone(),
         },
     )?;
     hand_over(fs, slot, false).map(Some)

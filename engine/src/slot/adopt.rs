@@ -14,6 +14,7 @@ use super::marker::{mark_failed, note_error};
 use super::names::{self, FAILED, LOCK};
 use super::open::{clear, list};
 use super::opened::{OpenedSlot, SlotOptions};
+use super::progress::RecoveryProgress;
 use super::recover::Recovery;
 use super::report::RecoveryReport;
 use super::takeover::survey;
@@ -82,6 +83,7 @@ fn adopt_guarded(
         // No room for a spare: nothing will be appended.
         total_bytes: 0,
         lock_retry: Duration::ZERO,
+        progress: RecoveryProgress::default(),
     };
     let outcome = match recover(fs, &options, &dir, lock.clone()) {
         Err(Error::Corrupt {
@@ -114,7 +116,8 @@ fn recover(fs: &dyn Fs, options: &SlotOptions, dir: &Path, lock: File) -> Result
     }
     let survey = survey(fs, dir, &entries)?;
     let mut report = RecoveryReport::default();
-    match Recovery::read(fs, dir, survey, &mut Inventory::default())? {
+    let mut inventory = Inventory::default();
+    match Recovery::read(fs, dir, survey, &options.progress, &mut inventory)? {
         Ok(recovery) => {
             let mut opened = recovery.commit(fs, options, dir, lock, report)?;
             opened.report.elapsed_nanos = fs.now().saturating_sub(started);

@@ -97,12 +97,30 @@ pub(crate) fn decide_without_manifest(
         active: bases().map(Candidate::base).max().unwrap_or(0),
         damaged,
     };
-    if bases().next().is_none() {
+    let mut chain = if bases().next().is_none() {
         // Files of a first open that died before it made the manifest.
         let (links, extras) = (Vec::new(), found);
-        return Ok(Chain { links, extras });
+        Chain { links, extras }
+    } else {
+        judge.decide(found)?
+    };
+    // Nothing says where such a chain begins and ends, so a segment whose first frame is damaged
+    // may be a part of it. Right behind the end it is the active one.
+    let end = chain.links.last().map(Candidate::end_fsn);
+    let torn = |c: &Candidate| c.scan.residue.is_some();
+    let is_active = |c: &Candidate| torn(c) && Some(c.base()) == end;
+    if let Some(at) = chain.extras.iter().position(is_active) {
+        let active = chain.extras.swap_remove(at);
+        chain.links.push(active);
     }
-    judge.decide(found)
+    match chain.extras.iter().find(|c| torn(c)) {
+        None => Ok(chain),
+        Some(Candidate { name, scan, .. }) => Err(Error::Corrupt {
+            path: dir.join(name),
+            offset: scan.end,
+            reason: format!("its first frame is damaged, and {state}"),
+        }),
+    }
 }
 
 impl Judge<'_> {

@@ -69,6 +69,11 @@ pub(crate) fn is_sender_id(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(allowed)
 }
 
+/// Whether a directory beside the slots is one that was set aside, by whomever.
+pub(crate) fn is_unreplayable(name: &str) -> bool {
+    name.contains(".unreplayable-")
+}
+
 /// Whether a file of this name may be a segment.
 pub(crate) fn is_segment(name: &str) -> bool {
     name.ends_with(SUFFIX)

@@ -19,6 +19,7 @@ use super::gather::{Inventory, scan_all};
 use super::identity::{self, Identity};
 use super::names::{self, WATERMARK};
 use super::opened::{OpenedSegment, OpenedSlot, SlotOptions};
+use super::progress::RecoveryProgress;
 use super::record::Kind;
 use super::report::RecoveryReport;
 use super::segment::HEADER_BYTES;
@@ -52,6 +53,7 @@ impl Recovery {
         fs: &dyn Fs,
         dir: &Path,
         survey: Survey,
+        progress: &RecoveryProgress,
         inventory: &mut Inventory,
     ) -> Result<Result<Self, Leftovers>, Error> {
         let identity = identity::read(fs, dir);
@@ -64,15 +66,28 @@ impl Recovery {
         let claimed = u64::try_from(last_acked).map_or(0, |last| last.saturating_add(1));
         let mut fold = Fold::new(dictionary, Fsn(claimed));
         let (head, active) = bounds(&survey.manifest).unwrap_or((0, u64::MAX));
-        let sorted = scan_all(fs, dir, &survey.segments, &mut fold, &(head..=active))?;
+        let range = head..=active;
+        let sorted = scan_all(fs, dir, &survey.segments, &mut fold, &range, progress)?;
+        drop(survey.segments);
         *inventory = sorted.inventory(Fsn(claimed));
         let mut chain = decide(dir, &survey.manifest, &sorted.damaged, sorted.found)?;
         let extras = std::mem::take(&mut chain.extras);
+        let zeroed = sorted.blank.first().cloned();
         let mut unfinished = sorted.blank;
         unfinished.extend(survey.temporaries);
         let leftovers = Leftovers::new(extras, sorted.damaged, unfinished);
         let (Some(first), Some(last)) = (chain.links.first(), chain.links.last()) else {
-            return Ok(Err(leftovers));
+            return match (bounds(&survey.manifest), zeroed) {
+                (Some((_, active)), Some(name)) => Err(Error::Corrupt {
+                    path: dir.join(name),
+                    offset: 0,
+                    reason: format!(
+                        "nothing but zeros, and no file has the frames from FSN {active} on, which \
+                         sf-manifest.bin names: they may have been here"
+                    ),
+                }),
+                _ => Ok(Err(leftovers)),
+            };
         };
         // An official client may have acked an unfinished group locally: its numbers count.
         let end = last.end_fsn();

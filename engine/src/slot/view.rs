@@ -18,6 +18,7 @@ use super::dictionary_file::next_chunk;
 use super::fold::{Fold, Misfit};
 use super::frame::{self, FRAME_HEADER_LEN, FrameHeader};
 use super::names;
+use super::pieces::Plain;
 use super::record::{Kind, newer};
 use super::scan::{Found, Residue, Scan, Scanner};
 use super::segment::{HeaderError, SegmentHeader};
@@ -145,10 +146,13 @@ pub fn is_frame(bytes: &[u8]) -> bool {
     })
 }
 
-/// The buffers of a scan, used again from file to file: about 1 MiB, up to 18 MiB where long
+/// The buffers of a scan, used again from file to file: about 2 MiB, up to 18 MiB where long
 /// frames carry symbols.
 #[derive(Debug, Default)]
-pub struct Reader(Scanner);
+pub struct Reader {
+    scanner: Scanner,
+    buffer: Vec<u8>,
+}
 
 impl Reader {
     /// Scans a `*.sfa` file and shows every valid frame to `visit`; also gives the file's size.
@@ -162,9 +166,17 @@ impl Reader {
         let size = RealFs
             .bytes(&file)
             .map_err(|source| Error::disk("stat", path, 0, source))?;
+        let mut pieces = Plain {
+            fs: &RealFs,
+            file: &file,
+            path,
+            buffer: &mut self.buffer,
+            offset: 0,
+            filled: 0,
+        };
         let found = self
-            .0
-            .scan(&RealFs, &file, path, size, &mut |header, seen| {
+            .scanner
+            .scan(&mut pieces, path, size, &mut |header, seen| {
                 visit(Frame {
                     fsn: header.base.0.saturating_add(seen.index),
                     offset: seen.offset,

@@ -103,6 +103,11 @@ impl<'s> Applier<'s> {
         self.publish();
     }
 
+    /// Counts a message that somebody else refused.
+    pub(super) fn count_refused(&mut self) {
+        self.counts.messages_refused += 1;
+    }
+
     /// Applies a message without committing it; true if it leaves that to a later one.
     fn apply(&mut self, bytes: &[u8]) -> Result<bool, Refusal> {
         if bytes.is_empty() {
@@ -133,6 +138,9 @@ impl<'s> Applier<'s> {
                 self.measure(touch, block.offset() - before.offset());
             }
             let table = self.table(block.name())?;
+            if self.shared.config.typed {
+                self.shared.live.schema.check(&block)?;
+            }
             if self.decodes {
                 walk(&block, &self.dict).map_err(|e| refusal(&e))?;
             }

@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use forebay::{Engine, Error, TimestampNanos};
+use forebay::{Engine, Error, Producer, TimestampNanos};
 use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
 
 /// Limit of every wait for the engine.
@@ -249,7 +249,8 @@ impl Rig {
         files(&self.slot())
     }
 
-    fn connect_string(&self, address: SocketAddr, wait_millis: u64) -> String {
+    /// The connect string of a process whose server is there, and which waits so long in `close`.
+    pub(crate) fn connect_string(&self, address: SocketAddr, wait_millis: u64) -> String {
         format!(
             "ws::addr={address};sf_dir={};sf_max_segment_bytes=64k;initial_connect_retry=async;\
              close_flush_timeout_millis={wait_millis};lock_retry_millis=50;pin=off;\
@@ -341,11 +342,14 @@ impl Rig {
 /// Publishes a row as the slots above hold them and waits until it is in the journal.
 pub(crate) fn publish(engine: &Engine, number: u64) {
     let mut producer = engine.producer().unwrap();
-    producer.table("t").unwrap().symbol("sym", "one").unwrap();
-    producer
-        .column_i64("v", i64::try_from(number).unwrap())
-        .unwrap();
+    publish_on(&mut producer, number).unwrap();
+}
+
+/// The same on a producer that is there already.
+pub(crate) fn publish_on(producer: &mut Producer, number: u64) -> Result<(), Error> {
+    producer.table("t")?.symbol("sym", "one")?;
+    producer.column_i64("v", i64::try_from(number).unwrap())?;
     let at = i64::try_from(number).unwrap() + 1_000_000_000;
-    producer.at(TimestampNanos(at)).unwrap();
-    producer.flush().unwrap();
+    producer.at(TimestampNanos(at))?;
+    producer.flush()
 }
