@@ -3,6 +3,8 @@
 pub use crate::delivery::view as delivery;
 #[cfg(feature = "uring")]
 pub use crate::io::instant::InstantLoop;
+#[cfg(feature = "uring")]
+pub use crate::orphan::tool as orphans;
 pub use crate::router::ring;
 pub use crate::slot::view as slot;
 

@@ -101,7 +101,10 @@ fn a_backlog_of_one_row_frames_opens_with_few_descriptors_and_little_memory() {
     assert!(peak_kib <= PEAK_KIB_MAX, "peak {peak_kib} KiB");
 
     let progress = RecoveryProgress::new();
-    let engine = Engine::connect_watched(&conf, &progress).expect("the slot is free again");
+    let engine = Engine::builder(&conf)
+        .watch_recovery(&progress)
+        .connect()
+        .expect("the slot is free again");
     let stats = engine.stats();
     assert_eq!(
         (stats.recovery_frames, stats.frames_recovered),

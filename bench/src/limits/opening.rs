@@ -92,7 +92,7 @@ pub(super) fn measure(what: &str, dir: &Path, shape: Shape) -> Result<Measured, 
             let conf = conf(Client::Ours, dir, shape, nowhere);
             let progress = RecoveryProgress::new();
             let start = Instant::now();
-            let engine = Engine::connect_watched(&conf, &progress)?;
+            let engine = Engine::builder(&conf).watch_recovery(&progress).connect()?;
             let measured = Measured {
                 nanos: nanos(start),
                 scan_nanos: progress.scan_nanos(),

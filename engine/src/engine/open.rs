@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Engine, Running, nanos};
+use super::{Engine, HeldLock, Running, nanos};
 use crate::config::{Config, Durability, InitialConnect};
 use crate::error::Error;
 use crate::fsn::Fsn;
@@ -11,11 +11,14 @@ use crate::io::sys::{EventFd, RealFs, free_bytes, monotonic_nanos};
 use crate::io::uring::{self, Tap, UringIo};
 use crate::io::{BLOCK, Fs, OpenMode};
 use crate::observe::{Category, Counters, Event, Handlers, Notifier, Policy, SenderError};
+use crate::orphan::{self, Orphans, Plan, Until};
 use crate::producer::{Producer, ProducerOptions};
-use crate::router::gate::Gate;
+use crate::router::gate::{Gate, lock};
 use crate::router::lane::{self, Stage};
 use crate::shard::{Handover, Shard};
-use crate::slot::{self, RecoveryProgress, RecoveryReport, SetAside, SlotOptions, room};
+use crate::slot::{
+    self, OpenedSlot, RecoveryProgress, RecoveryReport, SetAside, SlotOptions, room,
+};
 use crate::steward::{self, Resolver};
 
 /// How long `connect` waits for the shard's thread; rows are taken anyway afterwards.
@@ -37,7 +40,7 @@ pub(crate) struct Outfit {
     pub(crate) resolver: Resolver,
     /// The application's handlers.
     pub(crate) handlers: Handlers,
-    /// Where opening tells how far it has come.
+    /// Where recovery tells how far it has come.
     pub(crate) progress: RecoveryProgress,
 }
 
@@ -63,8 +66,8 @@ impl Engine {
             );
         }
         let handover = open_slot_watched(&RealFs, &config, &outfit.progress)?;
+        let held = HeldLock::new(handover.as_ref().map(|handover| handover.slot.lock.clone()));
         warn_of_shortage(&config);
-        let lock = handover.as_ref().map(|handover| handover.slot.lock.clone());
         let bell = EventFd::new().map_err(|error| unsupported("eventfd", &error))?;
         let gate = Arc::new(Gate::observed(bell, config.events));
         let report = handover.as_ref().map(|handover| &handover.slot.report);
@@ -77,7 +80,7 @@ impl Engine {
         }
         let notifier = Notifier::spawn(&gate, outfit.handlers)?;
         let (steward, threads) = steward::spawn(&RealFs, &gate, outfit.resolver)?;
-        let io = UringIo::new(Arc::clone(&gate), steward, lock.as_ref(), outfit.tap)
+        let io = UringIo::new(Arc::clone(&gate), steward, held.file(), outfit.tap)
             .map_err(|error| unsupported("setting up the shard's ring", &error))?
             .with_tls(tls);
         let shard = Shard::new(&config, Arc::clone(&gate), handover)?;
@@ -85,6 +88,8 @@ impl Engine {
         let running = Mutex::new(Some(Running {
             shard,
             steward: threads,
+            lock: held,
+            orphans: None,
             notifier,
         }));
         let engine = Self {
@@ -106,7 +111,38 @@ impl Engine {
             return Err(error);
         }
         engine.first_connection()?;
+        engine.look_after_orphans()?;
         Ok(engine)
+    }
+
+    /// Drains what other senders left, or reports it.
+    fn look_after_orphans(&self) -> Result<(), Error> {
+        let Some(sf_dir) = &self.config.sf_dir else {
+            return Ok(());
+        };
+        let keys = &self.config.orphans;
+        if !keys.drain || keys.drainers_max == 0 {
+            let own = &self.config.sender_id;
+            orphan::report(&RealFs, sf_dir, own, &self.gate.counters);
+            return Ok(());
+        }
+        let gate = Arc::clone(&self.gate);
+        let spawned = Orphans::spawn(Plan {
+            config: self.config.clone(),
+            sf_dir: sf_dir.clone(),
+            own: Some(self.config.sender_id.clone()),
+            until: Until::Stopped,
+            gate: Arc::clone(&self.gate),
+            audience: Box::new(move |event| gate.events.push(Event::Drainer(event))),
+        });
+        let orphans = spawned.inspect_err(|_| {
+            // Nothing was accepted; the first error is the one to report.
+            let _ = self.finish(Duration::ZERO);
+        })?;
+        if let Some(running) = lock(&self.running).as_mut() {
+            running.orphans = Some(orphans);
+        }
+        Ok(())
     }
 
     /// Waits for the first connection as configured; its failure closes the engine again.
@@ -241,6 +277,15 @@ fn open_slot_watched(
             progress: progress.clone(),
         },
     )?;
+    hand_over(fs, slot, false).map(Some)
+}
+
+/// Reads what the shard needs beside the opened slot; `replay_only` for one without producers.
+pub(crate) fn hand_over(
+    fs: &dyn Fs,
+    slot: OpenedSlot,
+    replay_only: bool,
+) -> Result<Handover, Error> {
     let active = slot
         .segments
         .last()
@@ -267,11 +312,12 @@ fn open_slot_watched(
         .map(|s| s.end - slot::segment::HEADER_BYTES)
         .sum();
     let unacked_bytes = if unacked { stored } else { 0 };
-    Ok(Some(Handover {
+    Ok(Handover {
         slot,
         active_tail,
         unacked_bytes,
-    }))
+        replay_only,
+    })
 }
 
 fn options(config: &Config) -> ProducerOptions {

@@ -202,4 +202,8 @@ counters! {
     tables_dead_lettered,
     /// Rows in them; `rows_acked` counts them too, once their frame is done with.
     rows_dead_lettered,
+    /// Gauge: slots of other senders that nobody holds and nobody marked as failed.
+    orphan_slots,
+    /// Gauge: bytes of their segment files.
+    orphan_bytes,
 }

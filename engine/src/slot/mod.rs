@@ -10,6 +10,7 @@
 //! Format and behaviour: slot-format.md. Bytes from disk never panic, and no length read from disk
 //! is allocated before it was compared with the file's size.
 
+mod adopt;
 mod chain;
 pub(crate) mod chunk;
 mod close;
@@ -23,6 +24,7 @@ mod fresh;
 mod gather;
 mod identity;
 mod lock;
+mod marker;
 pub(crate) mod names;
 mod open;
 mod opened;
@@ -50,9 +52,11 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use adopt::{Adoption, adopt, is_held};
 pub(crate) use close::{Drained, close_drained};
 pub(crate) use dictionary::{Dictionary, DictionaryFull};
 pub(crate) use dual::DualFile;
+pub(crate) use marker::{clear_last_error, mark_failed, note_error};
 pub(crate) use open::open;
 pub(crate) use opened::{OpenedSegment, OpenedSlot, SlotOptions};
 pub use progress::RecoveryProgress;

@@ -85,7 +85,7 @@ fn create_dir(fs: &dyn Fs, path: &Path) -> Result<bool, Error> {
     }
 }
 
-fn list(fs: &dyn Fs, dir: &Path) -> Result<Vec<Entry>, Error> {
+pub(super) fn list(fs: &dyn Fs, dir: &Path) -> Result<Vec<Entry>, Error> {
     fs.entries(dir)
         .map_err(|source| Error::disk("list", dir, 0, source))
 }
@@ -147,7 +147,7 @@ fn begin_again(
 
 /// Finishes a drained close that was cut short. The manifest goes last, once no segment that
 /// demands it can come back.
-fn clear(
+pub(super) fn clear(
     fs: &dyn Fs,
     dir: &Path,
     leftovers: Leftovers,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far [`Engine::connect_watched`](crate::Engine::connect_watched) is with the slot that it
+/// How far [`connect`](crate::EngineBuilder::connect) is with the slot that it
 /// opens. Clones share the figures; reading them costs a load each and disturbs nobody.
 ///
 /// The totals are known, and more than what was scanned, as soon as the slot's lock is held. All

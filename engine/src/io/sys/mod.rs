@@ -22,6 +22,7 @@ pub(crate) use socket::Socket;
 pub(crate) use space::free_bytes;
 pub(crate) use thread::{
     block_signals, cpu_nanos, monotonic_nanos, name_thread, random_u64, wall_micros,
+    yield_to_others,
 };
 
 use std::io;
