@@ -340,11 +340,13 @@ fn count_recovery(counters: &Counters, report: &RecoveryReport, progress: &Recov
     counters.slot_reboots.set(u64::from(moved.rebooted));
 }
 
-/// Opens the configured slot; `None` in memory mode.
+/// Opens the configured slot unwatched; `None` in memory mode.
+#[cfg(any(test, feature = "internals"))]
 pub(crate) fn open_slot(fs: &dyn Fs, config: &Config) -> Result<Option<Handover>, Error> {
     open_slot_watched(fs, config, &RecoveryProgress::new())
 }
 
+/// Opens the configured slot; `None` in memory mode.
 fn open_slot_watched(
     fs: &dyn Fs,
     config: &Config,
