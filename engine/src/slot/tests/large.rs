@@ -44,8 +44,10 @@ fn payloads_of(seed: u64, count: u64, longest: u64) -> Vec<Vec<u8>> {
             .wrapping_add(1);
         state >> 33
     };
-    let payload =
-        |_| vec![u8::try_from(random() % 256).unwrap(); 1 + (random() % longest) as usize];
+    let payload = |_| {
+        let byte = u8::try_from(random() % 256).unwrap();
+        vec![byte; 1 + usize::try_from(random() % longest).unwrap()]
+    };
     (0..count).map(payload).collect()
 }
 
@@ -61,12 +63,11 @@ fn options_with(progress: &RecoveryProgress) -> SlotOptions {
 fn large_slot() -> (Disk, Vec<Vec<u8>>, u64) {
     let disk = empty_slot();
     let mut all = Vec::new();
-    let mut symbols = 0;
-    for generation in 0..4 {
+    for number in 0..4_u32 {
+        let generation = u64::from(number);
         let mut frames = payloads_of(generation, 60, 90_000);
         let name = format!("symbol {generation}");
-        frames.push(message(symbols, &[&name], 2 * PIECE_BYTES));
-        symbols += 1;
+        frames.push(message(number, &[&name], 2 * PIECE_BYTES));
         put(&disk, generation, all.len() as u64, &frames, 12_345);
         all.extend(frames);
     }
