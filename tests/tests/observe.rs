@@ -8,13 +8,14 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use forebay::{
-    Engine, Error, Policy, Producer, ShardState, Stage, Stats, Status, TableRows, TimestampNanos,
+    ConnectionEvent, Engine, Error, Policy, Producer, ShardState, Stage, Stats, Status, TableRows,
+    TimestampNanos,
 };
 use forebay_loadgen::sink::{Sink, SinkConfig};
 use forebay_wire::response;
@@ -32,12 +33,14 @@ fn connect(address: SocketAddr, more: &str) -> String {
     )
 }
 
-/// An address where nobody listens.
+/// An address where nobody listens: of loopback, but of this call alone, so that no other test's
+/// server can be given its port meanwhile.
 fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
+    static CALLS: AtomicU8 = AtomicU8::new(2);
+    let [low, high, ..] = std::process::id().to_le_bytes();
+    let host = [127, high | 1, low, CALLS.fetch_add(1, Ordering::Relaxed)];
+    let listener = TcpListener::bind(SocketAddr::from((host, 0))).unwrap();
+    listener.local_addr().unwrap()
 }
 
 fn row(producer: &mut Producer, table: &str, n: i64, text: &str) {
@@ -193,6 +196,103 @@ fn a_status_tells_an_outage_from_a_fault_and_names_what_waits() {
     drop(producer);
     engine.close().unwrap();
     drop(sink);
+}
+
+#[test]
+fn connection_events_tell_the_story_in_order_and_the_status_knows_the_server() {
+    let (first, second) = (nobody(), nobody());
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    let text = connect(first, "").replace("addr=", &format!("addr={second},"));
+    let engine = Engine::builder(&text)
+        .on_connection(move |change| tell.lock().unwrap().push(change.clone()))
+        .connect()
+        .expect("async");
+    let unreachable = |change: &ConnectionEvent| matches!(change, ConnectionEvent::AllUnreachable { rounds, .. } if *rounds >= 2);
+    wait_until("two rounds in vain", || {
+        told.lock().unwrap().iter().any(unreachable)
+    });
+    let listen = |listen| {
+        Sink::start(SinkConfig {
+            listen,
+            ..SinkConfig::default()
+        })
+        .unwrap()
+    };
+    let server = |address: SocketAddr| Some(address.to_string());
+    let is_at = |address: SocketAddr| engine.status().shards[0].endpoint == server(address);
+    let sink = listen(first);
+    wait_until("connected", || is_at(first));
+    sink.cut_connections();
+    let again = |change: &ConnectionEvent| matches!(change, ConnectionEvent::Reconnected { .. });
+    wait_until("again", || told.lock().unwrap().iter().any(again));
+    let other = listen(second);
+    sink.stop();
+    wait_until("failed over", || is_at(second));
+    engine.close().unwrap();
+    drop(other);
+    // What was told, without the attempts in vain between.
+    let told = told.lock().unwrap();
+    let story: Vec<_> = told
+        .iter()
+        .filter_map(|change| match change {
+            ConnectionEvent::Connected { endpoint } => Some(format!("connected {endpoint}")),
+            ConnectionEvent::Disconnected { endpoint, .. } => Some(format!("lost {endpoint}")),
+            ConnectionEvent::Reconnected { endpoint } => Some(format!("again {endpoint}")),
+            ConnectionEvent::FailedOver { from, to } => Some(format!("{from} to {to}")),
+            _ => None,
+        })
+        .collect();
+    let expected = [
+        format!("connected {first}"),
+        format!("lost {first}"),
+        format!("again {first}"),
+        format!("lost {first}"),
+        format!("{first} to {second}"),
+    ];
+    assert_eq!(story[..5], expected, "{told:#?}");
+    let attempts = told
+        .iter()
+        .filter(|change| matches!(change, ConnectionEvent::AttemptFailed { .. }));
+    assert!(attempts.count() >= 4, "two rounds of two servers");
+}
+
+#[test]
+fn a_blocked_handler_holds_up_neither_delivery_nor_close() {
+    let sink = Sink::start(SinkConfig::default()).unwrap();
+    let (release, released) = std::sync::mpsc::sync_channel::<()>(0);
+    let entered = Arc::new(AtomicBool::new(false));
+    let enter = Arc::clone(&entered);
+    let engine = Engine::builder(&connect(
+        sink.addr(),
+        "connection_listener_inbox_capacity=1;",
+    ))
+    .on_connection(move |_| {
+        enter.store(true, Ordering::SeqCst);
+        let _ = released.recv();
+    })
+    .connect()
+    .expect("async");
+    wait_until("blocked", || entered.load(Ordering::SeqCst));
+    let mut producer = engine.producer().unwrap();
+    for n in 0..20 {
+        row(&mut producer, "t", n, "x");
+        let receipt = producer.publish().unwrap();
+        receipt.wait(Stage::Acked, PATIENCE).unwrap();
+        sink.cut_connections();
+    }
+    let stats = engine.stats();
+    assert!(
+        stats.connection_events_dropped > 0,
+        "one place for many events"
+    );
+    assert_eq!(stats.rows_acked, 20);
+    drop(producer);
+    let start = Instant::now();
+    engine.close().unwrap();
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(5), "close took {took:?}");
+    drop(release);
 }
 
 #[test]
