@@ -27,8 +27,7 @@ const IGNORED: [&str; 15] = [
 ];
 const IGNORED_PREFIXES: [&str; 3] = ["failover_", "query_", "sender_pool_"];
 /// Numbers that tune what is not built yet, with their least value; harmless at any value.
-const TUNING: [(&str, u64); 3] = [
-    ("max_background_drainers", 0),
+const TUNING: [(&str, u64); 2] = [
     ("catch_up_cap_gap_min_escalation_window_millis", 0),
     ("catchup_cap_gap_min_escalation_window_millis", 0),
 ];
@@ -36,7 +35,6 @@ const TUNING: [(&str, u64); 3] = [
 /// Refuses keys whose feature does not exist yet, unless they switch it off.
 pub(super) fn refuse_unbuilt(params: &mut Params) -> Result<(), Error> {
     for (key, what) in [
-        ("drain_orphans", "draining orphaned slots"),
         ("auto_flush", "automatic flushing"),
         ("transaction", "transactions"),
     ] {

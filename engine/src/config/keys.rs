@@ -70,6 +70,7 @@ pub const KEYS: &[Key] = &[
     // Orphans.
     key("drain_orphans", "off"),
     key("max_background_drainers", "4"),
+    key("orphan_scan_interval_millis", "30000"),
     // Events.
     key("error_inbox_capacity", "256"),
     key("connection_listener_inbox_capacity", "64"),

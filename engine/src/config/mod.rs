@@ -9,6 +9,7 @@ mod event_keys;
 mod foreign;
 mod grammar;
 mod keys;
+mod orphan_keys;
 mod parse;
 mod security_keys;
 mod value;
@@ -24,6 +25,7 @@ use std::time::Duration;
 pub use delivery_keys::{DeliveryKeys, Policies};
 pub use event_keys::EventKeys;
 pub use keys::{KEYS, Key};
+pub use orphan_keys::OrphanKeys;
 pub use security_keys::{Auth, Roots, SecretSource, Security};
 
 /// `host:port` of a server.
@@ -132,6 +134,8 @@ pub struct Config {
     pub lock_retry: Duration,
     /// `memory_budget_bytes`: segment memory of a shard with `sf_dir`.
     pub memory_budget_bytes: u64,
+    /// The orphan scan and its drainers.
+    pub orphans: OrphanKeys,
     /// Capacities of the inboxes for errors and connection events.
     pub events: EventKeys,
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::grammar::Params;
+use super::orphan_keys::OrphanKeys;
 use super::value::{MILLIS_MAX, invalid, number};
 use super::{
     Config, DeliveryKeys, Durability, EventKeys, InitialConnect, addr, foreign, security_keys,
@@ -88,6 +89,7 @@ impl Config {
             memory_budget_bytes: params
                 .size("memory_budget_bytes", MIB, u64::MAX)?
                 .unwrap_or(64 * MIB),
+            orphans: OrphanKeys::take(params)?,
             events: EventKeys::take(params)?,
         };
         foreign::judge_rest(std::mem::take(params))?;

@@ -75,6 +75,11 @@ fn defaults_are_those_of_the_official_clients() {
         intake_ring_bytes: 1 << 20,
         lock_retry: millis(500),
         memory_budget_bytes: 64 << 20,
+        orphans: OrphanKeys {
+            drain: false,
+            drainers_max: 4,
+            scan_interval: millis(30_000),
+        },
         events: EventKeys::default(),
     };
     assert_eq!(parse(""), expected);
@@ -289,7 +294,6 @@ fn keys_of_other_clients_are_accepted() {
         "idle_timeout_ms=1",
         "lazy_connect=true",
         "pool_reap=1",
-        "max_background_drainers=0",
         "catch_up_cap_gap_min_escalation_window_millis=0",
         "qwp_ws_progress=background",
         "init_buf_size=65536",
@@ -302,8 +306,6 @@ fn keys_of_other_clients_are_accepted() {
 #[test]
 fn features_to_come_are_refused_by_name() {
     for (rest, key) in [
-        ("drain_orphans=on", "drain_orphans"),
-        ("drain_orphans=TRUE", "drain_orphans"),
         ("auto_flush=on", "auto_flush"),
         ("auto_flush_rows=5", "auto_flush_rows"),
         ("transaction=on", "transaction"),

@@ -92,6 +92,8 @@ pub(crate) struct Handover {
     pub(crate) active_tail: Vec<u8>,
     /// Bytes of unacked frames, for the gauge.
     pub(crate) unacked_bytes: u64,
+    /// No producer will join: no spares are made.
+    pub(crate) replay_only: bool,
 }
 
 impl Shard {
@@ -108,11 +110,14 @@ impl Shard {
         } else {
             0
         };
+        let replay_only = handover
+            .as_ref()
+            .is_some_and(|handover| handover.replay_only);
         let options = JournalOptions {
             segment_bytes: config.segment_bytes,
             total_bytes: config.total_bytes,
             memory_budget_bytes: config.memory_budget_bytes,
-            spares: 2,
+            spares: if replay_only { 0 } else { 2 },
             sync_always: matches!(config.durability, Durability::Flush | Durability::Append),
             sync_interval,
         };

@@ -23,6 +23,8 @@ pub(crate) struct Account {
     /// Batches that must arrive although the process died, and although the power went.
     survives_kill: u32,
     survives_power_cut: u32,
+    /// Its batches are in a slot that was damaged beyond repair.
+    is_set_aside: bool,
     /// How often each batch arrived.
     arrivals: Vec<u32>,
     /// The server's transaction of its first arrival.
@@ -157,6 +159,7 @@ impl Ledger {
         );
         view.next[index] = number + 1;
         let account = &mut self.accounts[index];
+        assert!(!account.is_set_aside, "a frame of a damaged slot arrived");
         if account.life == view.life && view.life == self.life {
             let acked = view.acked.get(index).copied().unwrap_or(0);
             assert!(
@@ -264,6 +267,15 @@ impl Ledger {
         self.killed();
         for account in &mut self.accounts {
             account.survives_kill = account.survives_power_cut;
+        }
+    }
+
+    /// The slot was damaged beyond repair: nothing of it may arrive any more.
+    pub(crate) fn set_aside(&mut self) {
+        for account in &mut self.accounts {
+            account.survives_kill = 0;
+            account.survives_power_cut = 0;
+            account.is_set_aside = true;
         }
     }
 

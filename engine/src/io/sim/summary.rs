@@ -55,6 +55,8 @@ summary! {
     recovered,
     /// Active segments found with a torn tail.
     torn_tails,
+    /// Damaged slots that an opening set aside.
+    set_aside,
     /// Segments that became active.
     rotations,
     /// Segments removed after acknowledgement.
