@@ -5,22 +5,18 @@
     reason = "helpers of tests: a panic here is a failed test"
 )]
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use forebay::{
     ConnectionEvent, Engine, Error, Policy, Producer, ShardState, Stage, Stats, Status, TableRows,
     TimestampNanos,
 };
-use forebay_loadgen::sink::{Sink, SinkConfig};
-use forebay_wire::response;
-use forebay_wire::server::{Commits, MessageHandler, Outcome, Refusal, Session, SessionConfig};
-use forebay_wire::upgrade::{self, Answer, FixedReply, UpgradePolicy};
+use forebay_loadgen::sink::{Script, Sink, SinkConfig};
+use forebay_wire::upgrade::{FixedReply, UpgradePolicy};
 
 mod loadgen;
 
@@ -64,92 +60,13 @@ fn rows_of(engine: &Engine, table: &str) -> TableRows {
     found.unwrap_or_else(|| panic!("{table} is not counted"))
 }
 
-/// Refuses its first messages with a status that asks for them again, then takes all.
-struct Refusing {
-    left: Arc<AtomicU64>,
-}
-
-impl MessageHandler for Refusing {
-    fn message(&mut self, _: &[u8], _: u64, _: &mut Commits) -> Result<Outcome, Refusal> {
-        let take = |left: u64| left.checked_sub(1);
-        match self
-            .left
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, take)
-        {
-            Ok(_) => Err(Refusal::new(response::Status::WriteError, "not now")),
-            Err(_) => Ok(Outcome::Committed),
-        }
-    }
-}
-
-/// A server of [`Refusing`] connections, one after the other.
-struct RefusingServer {
-    address: SocketAddr,
-    stopping: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl RefusingServer {
-    fn start(refusals: u64) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let stopping = Arc::new(AtomicBool::new(false));
-        let (stop, left) = (Arc::clone(&stopping), Arc::new(AtomicU64::new(refusals)));
-        let thread = std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                if stop.load(Ordering::SeqCst) {
-                    return;
-                }
-                let _ = serve(&stream, &left);
-            }
-        });
-        Self {
-            address,
-            stopping,
-            thread: Some(thread),
-        }
-    }
-}
-
-impl Drop for RefusingServer {
-    fn drop(&mut self) {
-        self.stopping.store(true, Ordering::SeqCst);
-        let _ = TcpStream::connect(self.address);
-        let _ = self.thread.take().unwrap().join();
-    }
-}
-
-fn serve(mut stream: &TcpStream, left: &Arc<AtomicU64>) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let (mut head, mut piece) = (Vec::new(), [0; 8192]);
-    let accepted = loop {
-        let count = stream.read(&mut piece)?;
-        head.extend_from_slice(&piece[..count]);
-        match upgrade::answer(&head, &UpgradePolicy::default()) {
-            Some(Answer::Accept(accepted)) => break accepted,
-            None if count > 0 => {}
-            _ => return Ok(()),
-        }
-    };
-    stream.write_all(&accepted.response)?;
-    let mut handler = Refusing {
-        left: Arc::clone(left),
-    };
-    let mut session = Session::new(SessionConfig::default());
-    let mut bytes = head.split_off(accepted.consumed);
-    loop {
-        let mut answers = Vec::new();
-        let flow = session.on_bytes(&bytes, &mut handler, &mut answers);
-        stream.write_all(&answers)?;
-        if flow != forebay_wire::server::Flow::Continue {
-            return Ok(());
-        }
-        let count = stream.read(&mut piece)?;
-        if count == 0 {
-            return Ok(());
-        }
-        bytes = piece[..count].to_vec();
-    }
+/// A server with faults.
+fn scripted(listen: SocketAddr, script: &str) -> Sink {
+    Sink::start(SinkConfig {
+        listen,
+        ..SinkConfig::scripted(script.parse::<Script>().unwrap())
+    })
+    .unwrap()
 }
 
 #[test]
@@ -335,7 +252,6 @@ fn a_terminal_error_is_told_once_and_ends_the_readiness() {
 /// Field report refusals-not-counted.
 #[test]
 fn refusals_are_counted_by_cause_and_add_up() {
-    let server = RefusingServer::start(10);
     // A ring of 4 KiB and an engine that is full soon: nobody listens at first.
     let address = nobody();
     let more = "intake_ring_bytes=4k;sf_append_deadline_millis=0;sf_max_segment_bytes=64k;\
@@ -382,7 +298,8 @@ fn refusals_are_counted_by_cause_and_add_up() {
     assert!(matches!(engine.close(), Err(Error::NotDrained { .. })));
 
     // The third kind: the server's.
-    let engine = Engine::connect(&connect(server.address, more)).expect("async");
+    let sink = scripted(address, "message 0 times 10 -> nack 0x09 later");
+    let engine = Engine::connect(&connect(address, more)).expect("async");
     let mut producer = engine.producer().unwrap();
     row(&mut producer, "t", 0, "x");
     let receipt = producer.publish().unwrap();
@@ -395,6 +312,7 @@ fn refusals_are_counted_by_cause_and_add_up() {
     assert_eq!(rows_of(&engine, "t").acked, 1);
     drop(producer);
     engine.close().unwrap();
+    assert_eq!(sink.stop().rows, 1);
 }
 
 #[test]
@@ -525,13 +443,12 @@ fn restarts(dir: &Path, frames: u64, restarts: u64) {
             continue;
         }
         let before = engine.stats();
-        let sink = Sink::start(SinkConfig {
-            listen: address,
-            // Acknowledged frames come again.
-            drop_after: Some(frames / 3 + 1),
-            ..SinkConfig::default()
-        })
-        .unwrap();
+        // OKs come twice, late, and for connections that end, so that frames come again.
+        let faults = format!(
+            "message 0.. -> duplicate-ok\nmessage 5 -> hold 5ms\nmessage {} times 3 -> eof",
+            frames / 3 + 1
+        );
+        let sink = scripted(address, &faults);
         engine.wait_acked(PATIENCE).unwrap();
         wait_until("gauges", || {
             engine.status().shards[0].oldest_unacked.is_none()
