@@ -506,3 +506,35 @@ fn the_environment_names_the_string_or_the_error_does() {
     let error = Engine::from_env().expect_err("not set");
     assert!(error.to_string().contains("QDB_CLIENT_CONF"), "{error}");
 }
+
+#[test]
+fn dead_letters_are_told_and_counted_apart_from_what_was_acked() {
+    let dir = loadgen::scratch();
+    let sink = scripted(nobody(), "table bad -> nack 0x03 \"no such column\"");
+    let more = format!(
+        "on_schema_error=dead_letter;rejected_dir={};",
+        dir.path().join("kept").display()
+    );
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    let engine = Engine::builder(&connect(sink.addr(), &more))
+        .on_error(move |error| tell.lock().unwrap().push(error.policy))
+        .connect()
+        .expect("async");
+    let mut producer = engine.producer().unwrap();
+    for n in 0..3 {
+        row(&mut producer, "good", n, "x");
+    }
+    for n in 0..2 {
+        row(&mut producer, "bad", n, "x");
+    }
+    producer.publish().unwrap();
+    engine.wait_acked(PATIENCE).unwrap();
+    let (good, bad) = (rows_of(&engine, "good"), rows_of(&engine, "bad"));
+    assert_eq!((good.accepted, good.acked, good.dead_lettered), (3, 3, 0));
+    assert_eq!((bad.accepted, bad.acked, bad.dead_lettered), (2, 0, 2));
+    drop(producer);
+    engine.close().unwrap();
+    assert!(told.lock().unwrap().contains(&Policy::Abandoned));
+    assert_eq!(sink.stop().rows, 3);
+}
