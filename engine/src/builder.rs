@@ -3,7 +3,8 @@
 use crate::config::Config;
 use crate::engine::{Engine, Outfit};
 use crate::error::Error;
-use crate::observe::{ConnectionEvent, Handlers, Progress, SenderError};
+use crate::observe::{ConnectionEvent, DrainerEvent, Handlers, Progress, SenderError};
+use crate::slot::RecoveryProgress;
 
 /// Sets up an [`Engine`] with handlers for its events.
 ///
@@ -32,6 +33,7 @@ use crate::observe::{ConnectionEvent, Handlers, Progress, SenderError};
 pub struct EngineBuilder {
     connect_string: String,
     handlers: Handlers,
+    recovery: RecoveryProgress,
 }
 
 impl EngineBuilder {
@@ -39,6 +41,7 @@ impl EngineBuilder {
         Self {
             connect_string: connect_string.to_owned(),
             handlers: Handlers::default(),
+            recovery: RecoveryProgress::new(),
         }
     }
 
@@ -61,10 +64,42 @@ impl EngineBuilder {
         self
     }
 
+    /// Lets another thread watch how far [`connect`](Self::connect) has come with the slot:
+    /// recovering a large backlog takes as long as reading it from the disk.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), forebay::Error> {
+    /// use std::time::Duration;
+    /// use forebay::{Engine, RecoveryProgress};
+    ///
+    /// let progress = RecoveryProgress::new();
+    /// let builder = Engine::builder("ws::addr=localhost:9000;sf_dir=/var/lib/ticks;")
+    ///     .watch_recovery(&progress);
+    /// let connect = std::thread::spawn(move || builder.connect());
+    /// while !connect.is_finished() {
+    ///     println!("{} of {} bytes", progress.bytes_scanned(), progress.bytes_total());
+    ///     std::thread::sleep(Duration::from_secs(1));
+    /// }
+    /// let engine = connect.join().expect("no panic")?;
+    /// # drop(engine); Ok(()) }
+    /// ```
+    pub fn watch_recovery(mut self, progress: &RecoveryProgress) -> Self {
+        self.recovery = progress.clone();
+        self
+    }
+
+    /// Called with every step of the background drainers (`drain_orphans`), instead of a log line.
+    /// They tell no connection events.
+    pub fn on_drainer(mut self, handler: impl FnMut(&DrainerEvent) + Send + 'static) -> Self {
+        self.handlers.drainer = Some(Box::new(handler));
+        self
+    }
+
     /// As [`Engine::connect`].
     pub fn connect(self) -> Result<Engine, Error> {
         let outfit = Outfit {
             handlers: self.handlers,
+            progress: self.recovery,
             ..Outfit::default()
         };
         Engine::start(Config::parse(&self.connect_string)?, outfit)

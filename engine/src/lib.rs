@@ -41,6 +41,7 @@ pub(crate) mod fsn;
 pub mod internals;
 pub(crate) mod io;
 pub(crate) mod observe;
+pub(crate) mod orphan;
 pub(crate) mod producer;
 pub(crate) mod router;
 pub(crate) mod shard;
@@ -58,9 +59,9 @@ pub use builder::EngineBuilder;
 pub use engine::{Engine, Latency};
 pub use error::{Error, Pressure};
 pub use observe::{
-    Category, ConnectionEvent, Drainers, Event, LatencyHistogram, Policy, Progress, Publishes,
-    SenderError, ShardState, ShardStatus, Stats, Status, TableRows,
+    Category, ConnectionEvent, DrainerEvent, Drainers, Event, LatencyHistogram, Policy, Progress,
+    Publishes, SenderError, ShardState, ShardStatus, Stats, Status, TableRows,
 };
 pub use producer::{Producer, Receipt, Timestamp, TimestampMicros, TimestampNanos};
 pub use router::lane::Stage;
-pub use slot::SetAside;
+pub use slot::{RecoveryProgress, SetAside};

@@ -52,6 +52,10 @@ pub const KEYS: &[Key] = &[
     key("on_write_error", "auto"),
     key("request_durable_ack", "off"),
     key("durable_ack_keepalive_interval_millis", "200"),
+    key("ping_interval_millis", "15000"),
+    key("ack_progress_timeout_millis", "60000"),
+    key("rejected_dir", ""),
+    key("rejected_max_bytes", "1g"),
     key("close_flush_timeout_millis", "5000"),
     // The journal.
     key("sf_dir", ""),
@@ -66,6 +70,7 @@ pub const KEYS: &[Key] = &[
     // Orphans.
     key("drain_orphans", "off"),
     key("max_background_drainers", "4"),
+    key("orphan_scan_interval_millis", "30000"),
     // Events.
     key("error_inbox_capacity", "256"),
     key("connection_listener_inbox_capacity", "64"),

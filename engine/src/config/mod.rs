@@ -4,10 +4,12 @@
 //! own. Parsing happens before any file or socket is touched.
 
 mod addr;
+mod delivery_keys;
 mod event_keys;
 mod foreign;
 mod grammar;
 mod keys;
+mod orphan_keys;
 mod parse;
 mod security_keys;
 mod value;
@@ -20,8 +22,10 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use delivery_keys::{DeliveryKeys, Policies};
 pub use event_keys::EventKeys;
 pub use keys::{KEYS, Key};
+pub use orphan_keys::OrphanKeys;
 pub use security_keys::{Auth, Roots, SecretSource, Security};
 
 /// `host:port` of a server.
@@ -114,6 +118,8 @@ pub struct Config {
     pub max_frame_rejections: u32,
     /// `poison_min_escalation_window_millis`.
     pub poison_window: Duration,
+    /// Durable acknowledgements, probes and policies.
+    pub delivery: DeliveryKeys,
     /// `cores`: `None` is `auto`, else the core the shard is pinned to.
     pub core: Option<usize>,
     /// `pin`: off leaves the shard's thread where the scheduler puts it.
@@ -128,6 +134,8 @@ pub struct Config {
     pub lock_retry: Duration,
     /// `memory_budget_bytes`: segment memory of a shard with `sf_dir`.
     pub memory_budget_bytes: u64,
+    /// The orphan scan and its drainers.
+    pub orphans: OrphanKeys,
     /// Capacities of the inboxes for errors and connection events.
     pub events: EventKeys,
 }

@@ -4,8 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::grammar::Params;
+use super::orphan_keys::OrphanKeys;
 use super::value::{MILLIS_MAX, invalid, number};
-use super::{Config, Durability, EventKeys, InitialConnect, addr, foreign, security_keys};
+use super::{
+    Config, DeliveryKeys, Durability, EventKeys, InitialConnect, addr, foreign, security_keys,
+};
 use crate::error::Error;
 use crate::slot::segment::SEGMENT_BYTES_MIN;
 
@@ -52,6 +55,7 @@ impl Config {
         let journal = Journal::take(params)?;
         let sync_first = params.has_prefix("reconnect_");
         let (max_buf_bytes, max_name_bytes) = buffer_limits(params)?;
+        let delivery = DeliveryKeys::take(params, journal.sf_dir.as_deref())?;
         let config = Self {
             tls,
             endpoints,
@@ -75,6 +79,7 @@ impl Config {
             max_name_bytes,
             max_frame_rejections: small(params, "max_frame_rejections", 4, 1)?,
             poison_window: params.millis("poison_min_escalation_window_millis", 5_000, 0)?,
+            delivery,
             core: core(params)?,
             pin: params.switch("pin", true)?,
             spin: Duration::from_micros(u64::from(small(params, "spin_micros", 50, 0)?)),
@@ -84,6 +89,7 @@ impl Config {
             memory_budget_bytes: params
                 .size("memory_budget_bytes", MIB, u64::MAX)?
                 .unwrap_or(64 * MIB),
+            orphans: OrphanKeys::take(params)?,
             events: EventKeys::take(params)?,
         };
         foreign::judge_rest(std::mem::take(params))?;

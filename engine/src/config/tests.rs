@@ -59,6 +59,15 @@ fn defaults_are_those_of_the_official_clients() {
         max_name_bytes: 127,
         max_frame_rejections: 4,
         poison_window: millis(5_000),
+        delivery: DeliveryKeys {
+            durable_ack: None,
+            durable_keepalive: Some(millis(200)),
+            ping_interval: Some(millis(15_000)),
+            ack_progress_timeout: Some(millis(60_000)),
+            policies: Policies::default(),
+            rejected_dir: None,
+            rejected_max_bytes: 1 << 30,
+        },
         core: None,
         pin: true,
         spin: Duration::from_micros(50),
@@ -66,6 +75,11 @@ fn defaults_are_those_of_the_official_clients() {
         intake_ring_bytes: 1 << 20,
         lock_retry: millis(500),
         memory_budget_bytes: 64 << 20,
+        orphans: OrphanKeys {
+            drain: false,
+            drainers_max: 4,
+            scan_interval: millis(30_000),
+        },
         events: EventKeys::default(),
     };
     assert_eq!(parse(""), expected);
@@ -280,12 +294,7 @@ fn keys_of_other_clients_are_accepted() {
         "idle_timeout_ms=1",
         "lazy_connect=true",
         "pool_reap=1",
-        "on_server_error=auto",
-        "on_schema_error=retriable",
-        "on_write_error=TERMINAL",
-        "max_background_drainers=0",
         "catch_up_cap_gap_min_escalation_window_millis=0",
-        "durable_ack_keepalive_interval_millis=-1",
         "qwp_ws_progress=background",
         "init_buf_size=65536",
         "transaction=off",
@@ -297,10 +306,6 @@ fn keys_of_other_clients_are_accepted() {
 #[test]
 fn features_to_come_are_refused_by_name() {
     for (rest, key) in [
-        ("request_durable_ack=on", "request_durable_ack"),
-        ("request_durable_ack=replicated", "request_durable_ack"),
-        ("drain_orphans=on", "drain_orphans"),
-        ("drain_orphans=TRUE", "drain_orphans"),
         ("auto_flush=on", "auto_flush"),
         ("auto_flush_rows=5", "auto_flush_rows"),
         ("transaction=on", "transaction"),

@@ -1,6 +1,9 @@
 //! The engine handle: opens the slot, starts the shard, gives out producers, closes.
 
 mod close;
+#[cfg(test)]
+mod failed_open;
+mod held;
 mod open;
 mod status;
 
@@ -14,17 +17,19 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::io::uring::Hosted;
 use crate::observe::{LatencyHistogram, Notifier, SenderError, Stats, TableRows};
+use crate::orphan::Orphans;
 use crate::producer::Producer;
 use crate::router::gate::Gate;
 use crate::router::lane::Stage;
 use crate::slot::SetAside;
 use crate::steward::StewardThreads;
 
-#[cfg(any(test, feature = "internals"))]
+use held::HeldLock;
+
 pub(crate) use close::hand_back;
 #[cfg(any(test, feature = "internals"))]
 pub(crate) use open::open_slot;
-pub(crate) use open::{Outfit, new_producer};
+pub(crate) use open::{Outfit, hand_over, new_producer};
 
 /// Where [`Engine::from_env`] looks.
 const ENV: &str = "QDB_CLIENT_CONF";
@@ -56,6 +61,10 @@ pub struct Engine {
 struct Running {
     shard: Hosted,
     steward: StewardThreads,
+    /// Released at the latest when this goes, whatever became of the shard.
+    lock: HeldLock,
+    /// The drainers of `drain_orphans`.
+    orphans: Option<Orphans>,
     /// Last: it reports what the others leave.
     notifier: Notifier,
 }

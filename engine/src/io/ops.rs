@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::{File, Pinned};
 use crate::config::Secret;
 use crate::fsn::{Fsn, Generation};
+use crate::steward::Rejected;
 
 /// Names an operation in flight; chosen by the shard, returned with the completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -81,6 +82,15 @@ pub(crate) enum Request {
         /// Names the request in the answer.
         key: u64,
     },
+    /// Keep a table that the server refused.
+    Keep {
+        /// Directory of such files.
+        dir: PathBuf,
+        /// The table.
+        rejected: Box<Rejected>,
+        /// Most bytes of such files in the directory.
+        limit: u64,
+    },
     /// Close a file: the last close of one that was removed meanwhile is slow.
     Close {
         /// The last handle.
@@ -144,6 +154,8 @@ pub(crate) enum Reply {
         /// The file.
         answer: io::Result<File>,
     },
+    /// Answer to [`Request::Keep`].
+    Kept(io::Result<()>),
     /// Answer to [`Request::Close`].
     Closed,
     /// Answer to [`Request::Resolve`].

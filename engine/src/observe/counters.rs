@@ -156,6 +156,14 @@ counters! {
     slot_host_changes,
     /// Starts on a slot that was last open before its machine was started again.
     slot_reboots,
+    /// Whole frames found in the slot at start, acked ones included.
+    recovery_frames,
+    /// Their bytes, frame headers included.
+    recovery_bytes,
+    /// Bytes of segment files that were read and checked at start.
+    recovery_bytes_scanned,
+    /// How long opening the slot took at start, waiting for its lock included.
+    recovery_nanos,
     /// Errors that the notifier told.
     errors_delivered,
     /// Errors that were dropped from the full inbox.
@@ -184,4 +192,18 @@ counters! {
     fsn_next,
     /// Gauge: first FSN not acked.
     fsn_acked,
+    /// Durable acknowledgements received, of the tier that was asked for.
+    durable_acks_received,
+    /// PINGs sent, to a silent server or for durable acknowledgements.
+    pings_sent,
+    /// Connections given up because the server fell silent or confirmed nothing any more.
+    half_open_drops,
+    /// Tables of frames that the server refused and that were kept as files.
+    tables_dead_lettered,
+    /// Rows in them; `rows_acked` counts them too, once their frame is done with.
+    rows_dead_lettered,
+    /// Gauge: slots of other senders that nobody holds and nobody marked as failed.
+    orphan_slots,
+    /// Gauge: bytes of their segment files.
+    orphan_bytes,
 }

@@ -1,6 +1,7 @@
-//! The two bounded queues between shards and the notifier: errors, and connection events.
+//! The bounded queues between shards and the notifier: errors, connection events, and what
+//! drainers tell.
 //!
-//! Shards push, the notifier takes. One mutex guards both queues, because it is held for a few
+//! Shards push, the notifier takes. One mutex guards all queues, because it is held for a few
 //! moves of pointers only: never while a handler runs, a line is logged or an entry is freed.
 //! Events come with a broken connection, a refusal or a failed disk operation, not with rows, so
 //! a lock-free queue would buy nothing; the worst case, a notifier that loses its core between
@@ -12,11 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::event::{ConnectionEvent, Event, SenderError};
+use super::event::{ConnectionEvent, DrainerEvent, Event, SenderError};
 use crate::config::EventKeys;
 use crate::io::sys::{futex_wait, futex_wake};
 use crate::router::gate::lock;
 
+/// Steps of drainers that wait: a handful a second at most.
+const DRAINER_EVENTS: usize = 256;
 /// Errors that [`Inbox::recent`] shows.
 const RECENT: usize = 16;
 
@@ -27,6 +30,8 @@ pub(crate) enum Notice {
     Error(Arc<SenderError>),
     /// A change of the connection.
     Connection(ConnectionEvent),
+    /// A step of a drainer.
+    Drainer(DrainerEvent),
 }
 
 /// Entries with the number of their push.
@@ -57,12 +62,22 @@ impl<T> Queue<T> {
         self.entries.push_back((number, entry));
         gone.map(|(_, entry)| entry)
     }
+
+    /// Number of the oldest entry, beyond all numbers when there is none.
+    fn head(&self) -> u64 {
+        self.entries.front().map_or(u64::MAX, |(number, _)| *number)
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        self.entries.pop_front().map(|(_, entry)| entry)
+    }
 }
 
 #[derive(Debug)]
 struct State {
     errors: Queue<Arc<SenderError>>,
     connections: Queue<ConnectionEvent>,
+    drainers: Queue<DrainerEvent>,
     recent: VecDeque<Arc<SenderError>>,
     /// `host:port` of the server that is connected.
     endpoint: Option<String>,
@@ -92,6 +107,7 @@ impl Inbox {
             state: Mutex::new(State {
                 errors: Queue::new(keys.errors),
                 connections: Queue::new(keys.connections),
+                drainers: Queue::new(DRAINER_EVENTS),
                 recent: VecDeque::with_capacity(RECENT),
                 endpoint: None,
                 pushed: 0,
@@ -108,6 +124,7 @@ impl Inbox {
         let _gone = match event {
             Event::Error(error) => self.push_error(Arc::new(error)),
             Event::Connection(change) => self.push_connection(change),
+            Event::Drainer(step) => self.push_drainer(step),
         };
         self.ring();
     }
@@ -144,18 +161,31 @@ impl Inbox {
             .map(Notice::Connection)
     }
 
-    /// The oldest event of both queues.
+    fn push_drainer(&self, step: DrainerEvent) -> Option<Notice> {
+        let mut state = lock(&self.state);
+        state.pushed += 1;
+        let number = state.pushed;
+        state.drainers.push(number, step).map(Notice::Drainer)
+    }
+
+    /// The oldest event of all queues.
     pub(crate) fn take(&self) -> Option<Notice> {
         let mut state = lock(&self.state);
-        let first = |number: Option<&(u64, _)>| number.map_or(u64::MAX, |(number, _)| *number);
-        let error = first(state.errors.entries.front());
-        let connection = state.connections.entries.front();
-        if connection.is_some_and(|(number, _)| *number < error) {
-            let (_, change) = state.connections.entries.pop_front()?;
-            return Some(Notice::Connection(change));
+        let State {
+            errors,
+            connections,
+            drainers,
+            ..
+        } = &mut *state;
+        let heads = (errors.head(), connections.head(), drainers.head());
+        let oldest = heads.0.min(heads.1).min(heads.2);
+        if oldest == heads.0 {
+            errors.pop().map(Notice::Error)
+        } else if oldest == heads.1 {
+            connections.pop().map(Notice::Connection)
+        } else {
+            drainers.pop().map(Notice::Drainer)
         }
-        let (_, error) = state.errors.entries.pop_front()?;
-        Some(Notice::Error(error))
     }
 
     /// Sleeps until something is pushed, for at most `limit`; at once if there is something or
@@ -165,7 +195,9 @@ impl Inbox {
         self.sleeping.store(true, Ordering::SeqCst);
         let idle = {
             let state = lock(&self.state);
-            !state.closed && state.errors.entries.is_empty() && state.connections.entries.is_empty()
+            let heads = [state.connections.head(), state.drainers.head()];
+            let empty = heads.into_iter().chain([state.errors.head()]);
+            !state.closed && empty.into_iter().all(|head| head == u64::MAX)
         };
         if idle {
             futex_wait(&self.bell, seen, limit);
@@ -228,7 +260,7 @@ mod tests {
         match notice {
             Notice::Error(error) => &error.message,
             Notice::Connection(ConnectionEvent::Connected { endpoint }) => endpoint,
-            Notice::Connection(other) => panic!("{other:?}"),
+            other => panic!("{other:?}"),
         }
     }
 

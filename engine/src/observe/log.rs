@@ -1,6 +1,6 @@
 //! The default handler: one log line an event, with the ids that docs/operations.md lists.
 
-use super::event::{ConnectionEvent, Policy, SenderError};
+use super::event::{ConnectionEvent, DrainerEvent, Policy, SenderError};
 
 /// Logs an error; `repeats` more of its kind were counted since the last line.
 pub(super) fn error(error: &SenderError, repeats: u64) {
@@ -75,6 +75,49 @@ pub(super) fn connection(change: &ConnectionEvent, repeats: u64) {
         ConnectionEvent::AuthFailed { endpoint, cause } => {
             tracing::warn!(endpoint, repeats, "FB-N007 credentials refused: {cause}");
         }
+    }
+}
+
+/// Logs a step of a drainer.
+pub(super) fn drainer(step: &DrainerEvent) {
+    match step {
+        DrainerEvent::Started {
+            slot,
+            frames,
+            bytes,
+        } => tracing::info!(slot, frames, bytes, "FB-O010 draining an orphaned slot"),
+        DrainerEvent::Progress { slot, acked, left } => {
+            tracing::debug!(slot, acked, left, "FB-O011 draining");
+        }
+        DrainerEvent::DurableMismatch { slot, cause } => tracing::warn!(
+            slot,
+            "FB-O012 no server grants the durable acknowledgement that is asked for: {cause}"
+        ),
+        DrainerEvent::Drained { slot, acked } => {
+            tracing::info!(slot, acked, "FB-O013 orphaned slot drained");
+        }
+        DrainerEvent::Failed {
+            slot,
+            reason,
+            unmarked: None,
+        } => tracing::error!(
+            slot,
+            "FB-O014 orphaned slot given up and marked .failed: {reason}"
+        ),
+        DrainerEvent::Failed {
+            slot,
+            reason,
+            unmarked: Some(error),
+        } => tracing::error!(
+            slot,
+            error,
+            "FB-O015 orphaned slot given up, and .failed cannot be written: left alone until this \
+             process ends: {reason}"
+        ),
+        DrainerEvent::Postponed { slot, cause } => tracing::warn!(
+            slot,
+            "FB-O016 orphaned slot not drained, tried again at the next look: {cause}"
+        ),
     }
 }
 

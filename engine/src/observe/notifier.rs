@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::event::{ConnectionEvent, Policy, Progress, SenderError};
+use super::event::{ConnectionEvent, DrainerEvent, Policy, Progress, SenderError};
 use super::fill::Sampler;
 use super::fold::Folder;
 use super::inbox::Notice;
@@ -40,6 +40,7 @@ pub(crate) struct Handlers {
     pub(crate) error: Handler<SenderError>,
     pub(crate) connection: Handler<ConnectionEvent>,
     pub(crate) progress: Handler<Progress>,
+    pub(crate) drainer: Handler<DrainerEvent>,
 }
 
 impl std::fmt::Debug for Handlers {
@@ -48,6 +49,7 @@ impl std::fmt::Debug for Handlers {
             .field("error", &self.error.is_some())
             .field("connection", &self.connection.is_some())
             .field("progress", &self.progress.is_some())
+            .field("drainer", &self.drainer.is_some())
             .finish()
     }
 }
@@ -169,6 +171,7 @@ impl Desk {
         match notice {
             Notice::Error(error) => self.handle_error(error, now),
             Notice::Connection(change) => self.handle_change(change, now),
+            Notice::Drainer(step) => self.handle_drainer(&step),
         }
     }
 
@@ -212,6 +215,17 @@ impl Desk {
         if let Some(change) = told {
             guarded(|| log::connection(&change, 0));
         }
+    }
+
+    fn handle_drainer(&mut self, step: &DrainerEvent) {
+        if let Some(handler) = &mut self.handlers.drainer {
+            if guarded(|| handler(step)) {
+                return;
+            }
+            self.gate.counters.handler_panics.add(1);
+            tracing::error!("FB-E006 the drainer handler panicked; its event follows");
+        }
+        guarded(|| log::drainer(step));
     }
 
     fn tell_progress(&mut self) {

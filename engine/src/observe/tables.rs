@@ -97,7 +97,6 @@ impl Tables {
 
     /// Counts rows of a frame of this process that went to a dead-letter file, before its position
     /// counts as acknowledged.
-    #[allow(dead_code, reason = "called by the dead letters of issue C, item 6")]
     pub(crate) fn dead_lettered(&self, table: &str, rows: u64) {
         self.of(table)
             .dead_lettered

@@ -66,7 +66,7 @@ impl Receipt {
                     "written and stable need a journal: set sf_dir",
                 ));
             }
-            Stage::Durable => {
+            Stage::Durable if !self.gate.expects_durable() => {
                 return Err(Error::Misuse(
                     "durable needs request_durable_ack, which is off",
                 ));

@@ -62,6 +62,10 @@ pub(crate) struct Gate {
     /// Deadline of `close` on the monotonic clock; `u64::MAX` while open.
     closing: AtomicU64,
     terminal: OnceLock<Terminal>,
+    /// Some call has returned the terminal error.
+    delivered: AtomicBool,
+    /// Durable acknowledgements are asked for.
+    durable: AtomicBool,
     started: AtomicBool,
     ever_connected: AtomicBool,
     closed: AtomicBool,
@@ -107,6 +111,8 @@ impl Gate {
             gone: Mutex::default(),
             closing: AtomicU64::new(u64::MAX),
             terminal: OnceLock::new(),
+            delivered: AtomicBool::new(false),
+            durable: AtomicBool::new(false),
             started: AtomicBool::new(false),
             ever_connected: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -196,7 +202,9 @@ impl Gate {
 
     #[inline]
     fn latched(&self) -> Option<Error> {
-        self.terminal.get().map(Terminal::to_error)
+        let terminal = self.terminal.get()?;
+        self.delivered.store(true, Ordering::Release);
+        Some(terminal.to_error())
     }
 
     /// Which state a full engine is in.
@@ -213,6 +221,27 @@ impl Gate {
     /// The latched terminal error.
     pub(crate) fn terminal(&self) -> Option<&Terminal> {
         self.terminal.get()
+    }
+
+    /// The latched terminal error if no call has returned it yet: `close` must (operations.md
+    /// O22).
+    pub(crate) fn take_undelivered(&self) -> Option<Error> {
+        let first = !self.delivered.swap(true, Ordering::AcqRel);
+        self.terminal
+            .get()
+            .filter(|_| first)
+            .map(Terminal::to_error)
+    }
+
+    /// Durable acknowledgements are asked for: [`Stage::Durable`](super::lane::Stage) can be
+    /// reached.
+    pub(crate) fn expect_durable(&self) {
+        self.durable.store(true, Ordering::Release);
+    }
+
+    /// See [`expect_durable`](Self::expect_durable).
+    pub(crate) fn expects_durable(&self) -> bool {
+        self.durable.load(Ordering::Acquire)
     }
 
     /// Whether the shard is gone or going.
@@ -497,9 +526,15 @@ impl Gate {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Whether everything that producers published so far is acked, and everything recovered too.
+    /// Whether everything that producers published so far has the acknowledgement that is asked
+    /// for, and everything recovered too.
     pub(crate) fn is_acked(&self) -> bool {
-        lock(&self.lanes).iter().all(|lane| lane.is_acked())
+        let stage = if self.expects_durable() {
+            Stage::Durable
+        } else {
+            Stage::Acked
+        };
+        lock(&self.lanes).iter().all(|lane| lane.is_all(stage))
             && self.counters.unacked_frames.get() == 0
     }
 

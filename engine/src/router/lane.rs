@@ -51,6 +51,8 @@ pub(crate) struct Lane {
     written: AtomicU64,
     stable: AtomicU64,
     acked: AtomicU64,
+    /// Counts only where durable acknowledgements are asked for.
+    durable: AtomicU64,
     /// Bumped at every progress while somebody sleeps.
     event: AtomicU32,
     sleepers: AtomicU32,
@@ -96,7 +98,8 @@ impl Lane {
             Stage::Accepted => &self.accepted,
             Stage::Written => &self.written,
             Stage::Stable => &self.stable,
-            Stage::Acked | Stage::Durable => &self.acked,
+            Stage::Acked => &self.acked,
+            Stage::Durable => &self.durable,
         }
     }
 
@@ -113,9 +116,9 @@ impl Lane {
         self.taken.store(count, Ordering::Release);
     }
 
-    /// Whether everything accepted so far is acked.
-    pub(crate) fn is_acked(&self) -> bool {
-        self.reached(Stage::Acked) >= self.reached(Stage::Accepted)
+    /// Whether everything accepted so far has reached `stage`.
+    pub(crate) fn is_all(&self, stage: Stage) -> bool {
+        self.reached(stage) >= self.reached(Stage::Accepted)
     }
 
     /// Wakes whoever waits on this lane, if anybody.

@@ -92,6 +92,8 @@ pub(crate) struct Handover {
     pub(crate) active_tail: Vec<u8>,
     /// Bytes of unacked frames, for the gauge.
     pub(crate) unacked_bytes: u64,
+    /// No producer will join: no spares are made.
+    pub(crate) replay_only: bool,
 }
 
 impl Shard {
@@ -108,11 +110,14 @@ impl Shard {
         } else {
             0
         };
+        let replay_only = handover
+            .as_ref()
+            .is_some_and(|handover| handover.replay_only);
         let options = JournalOptions {
             segment_bytes: config.segment_bytes,
             total_bytes: config.total_bytes,
             memory_budget_bytes: config.memory_budget_bytes,
-            spares: 2,
+            spares: if replay_only { 0 } else { 2 },
             sync_always: matches!(config.durability, Durability::Flush | Durability::Append),
             sync_interval,
         };
@@ -126,7 +131,12 @@ impl Shard {
         let recovered = journal.published().since(journal.acked());
         Ok(Self {
             intake: Intake::new(Arc::clone(&gate)),
-            progress: Progress::new(journal.published(), has_files, recovered, unacked),
+            progress: Progress::new(
+                journal.published(),
+                has_files,
+                config.delivery.durable_ack.is_some(),
+                (recovered, unacked),
+            ),
             link,
             journal,
             gate,
@@ -166,10 +176,10 @@ impl Shard {
         self.gate.set_full(self.intake.stall == Some(Stall::Full));
         self.journal.pump(io, now);
         self.report_disk(now);
-        let acked = self.journal.acked();
+        let before = (self.link.okayed(), self.journal.acked());
         worked |= self.link.turn(io, &mut self.journal, now);
-        if self.journal.acked() > acked {
-            self.report_acked(acked, now);
+        if (self.link.okayed(), self.journal.acked()) != before {
+            self.report_acked(before.1, now);
         }
         io.kick();
         if worked {
@@ -215,6 +225,7 @@ impl Shard {
             match reply {
                 Reply::Resolved(found) => self.link.resolved(io, found, now),
                 Reply::Opened { key, answer } => self.link.file_opened(key, answer),
+                Reply::Kept(answer) => self.link.kept(io, answer, now),
                 reply => self.journal.replied(reply, now),
             }
         }
@@ -244,7 +255,11 @@ impl Shard {
         let acked = self.journal.acked();
         let counters = &self.gate.counters;
         self.progress.recovered_acked(acked.since(before));
-        self.progress.advance(Stage::Acked, acked, now, counters);
+        let okayed = self.link.okayed();
+        self.progress.advance(Stage::Acked, okayed, now, counters);
+        if self.link.is_durable() {
+            self.progress.advance(Stage::Durable, acked, now, counters);
+        }
     }
 
     fn publish_gauges(&self) {

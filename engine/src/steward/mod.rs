@@ -5,6 +5,7 @@
 //! resolver may hang for half a minute and spares cannot wait. Requests are data; answers come
 //! through a bounded channel.
 
+mod keep;
 mod lookup;
 
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use crate::slot;
 use lookup::Lookups;
 
 pub(crate) use lookup::{Resolver, system};
+
+pub(crate) use self::keep::Rejected;
 
 /// Requests of one kind that may wait.
 const QUEUE: usize = 64;
@@ -179,6 +182,11 @@ pub(crate) fn perform(fs: &dyn Fs, request: Request) -> Reply {
             key,
             answer: fs.open(&path, OpenMode::Direct),
         },
+        Request::Keep {
+            dir,
+            rejected,
+            limit,
+        } => Reply::Kept(keep::keep(fs, &dir, &rejected, limit)),
         Request::Close { file } => {
             drop(file);
             Reply::Closed

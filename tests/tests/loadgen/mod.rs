@@ -41,7 +41,7 @@ pub(crate) fn binary() -> &'static Path {
 }
 
 /// A child process; killed on drop.
-pub(crate) struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {

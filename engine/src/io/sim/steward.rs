@@ -92,6 +92,7 @@ fn name_of(request: &Request) -> &'static str {
         Request::MakeSpare { .. } => "make a spare",
         Request::Remove { .. } => "remove segments",
         Request::Open { .. } => "open a segment",
+        Request::Keep { .. } => "keep refused rows",
         Request::Close { .. } => "close a segment",
         Request::Resolve(_) => "resolve a name",
     }

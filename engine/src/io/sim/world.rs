@@ -155,6 +155,11 @@ impl SimIo {
         self.operations.hold(held);
     }
 
+    /// The disk has (or has no) room for more of the dictionary.
+    pub(crate) fn fill_dictionary(&mut self, full: bool) {
+        self.operations.fill_dictionary(full);
+    }
+
     /// Lets time pass to `until`, or to the first thing that wakes a parked shard: a completed
     /// operation, an answer of the steward, bytes or the end of the connection.
     pub(crate) fn sleep(&mut self, until: u64) {

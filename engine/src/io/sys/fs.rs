@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{check, retry, unnamed};
+use super::{BLOCK, check, resident, retry, unnamed};
 use crate::io::fs::create_reserved_named;
 use crate::io::{Entry, EntryKind, File, FileOwner, Fs, Machine, OpenMode};
 
@@ -74,6 +74,7 @@ impl Fs for RealFs {
             OpenMode::Read => libc::O_RDONLY,
             OpenMode::ReadWrite => libc::O_RDWR,
             OpenMode::Direct => libc::O_RDWR | libc::O_DIRECT,
+            OpenMode::ReadDirect => libc::O_RDONLY | libc::O_DIRECT,
             OpenMode::Create => libc::O_RDWR | libc::O_CREAT,
             OpenMode::CreateNew => libc::O_RDWR | libc::O_CREAT | libc::O_EXCL,
         };
@@ -100,6 +101,26 @@ impl Fs for RealFs {
             }
         }
         Ok(done)
+    }
+
+    fn read_direct(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        let file = std_file(file);
+        let mut done = 0;
+        while done < into.len() {
+            match retry(|| file.read_at(&mut into[done..], offset + done as u64))? {
+                0 => break,
+                n => done += n,
+            }
+            // Only the end of the file lies within a block; from there no aligned read goes on.
+            if !done.is_multiple_of(BLOCK) {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    fn is_cached(&self, file: &File, offset: u64) -> bool {
+        resident::is_resident(file.raw(), offset)
     }
 
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -131,6 +152,12 @@ impl Fs for RealFs {
 
     fn sync(&self, file: &File) -> io::Result<()> {
         std_file(file).sync_data()
+    }
+
+    fn sync_filesystem(&self, dir: &Path) -> io::Result<()> {
+        let dir = std::fs::File::open(dir)?;
+        // SAFETY: no pointers; the descriptor is open.
+        retry(|| check(unsafe { libc::syncfs(dir.as_raw_fd()) })).map(drop)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

@@ -7,7 +7,9 @@ mod event;
 mod fs;
 mod futex;
 mod region;
+mod resident;
 mod socket;
+mod space;
 mod thread;
 mod unnamed;
 
@@ -17,8 +19,10 @@ pub(crate) use fs::RealFs;
 pub(crate) use futex::{futex_wait, futex_wake};
 pub(crate) use region::{BLOCK, Pinned, Region};
 pub(crate) use socket::Socket;
+pub(crate) use space::free_bytes;
 pub(crate) use thread::{
     block_signals, cpu_nanos, monotonic_nanos, name_thread, random_u64, wall_micros,
+    yield_to_others,
 };
 
 use std::io;

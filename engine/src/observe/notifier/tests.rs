@@ -81,7 +81,7 @@ fn a_handler_that_panics_is_counted_and_its_event_is_logged() {
     let handlers = Handlers {
         error: Some(Box::new(|_| panic!("a bug of the application"))),
         connection: Some(Box::new(|_| panic!("another"))),
-        progress: None,
+        ..Handlers::default()
     };
     let mut desk = Desk::new(Arc::clone(&gate), handlers);
     let lines = logged(|| {
@@ -150,7 +150,7 @@ fn handlers_hear_every_event_in_order_and_are_done_when_the_close_returns() {
             ConnectionEvent::Disconnected { cause, .. } => lock(&changes).push(cause.clone()),
             other => panic!("{other:?}"),
         })),
-        progress: None,
+        ..Handlers::default()
     };
     let notifier = Notifier::spawn(&gate, handlers).expect("a thread");
     let expected: Vec<_> = (0..100).map(|n| n.to_string()).collect();

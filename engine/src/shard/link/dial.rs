@@ -8,6 +8,7 @@ use forebay_wire::upgrade::{Expected, UpgradeRequest};
 use super::credentials::{Refusal, Unready};
 use super::{Link, State};
 use crate::io::{Asked, Dialed, Found, Io, Request};
+use crate::observe::Category;
 
 /// How long a name may take to resolve and a secret to be read.
 const RESOLVE_LIMIT: u64 = 10_000_000_000;
@@ -81,7 +82,9 @@ impl Link {
     fn unready(&mut self, io: &mut impl Io, unready: Unready, now: u64) {
         match unready {
             Unready::Failed(cause) => self.failed(io, &cause, now),
-            Unready::Terminal(reason) => self.terminal(io, reason, now),
+            Unready::Terminal(reason) => {
+                self.terminal(io, Category::SecurityError, reason, now);
+            }
         }
     }
 
@@ -154,6 +157,7 @@ impl Link {
         let mut request = UpgradeRequest::new(&endpoint.host, endpoint.port, self.tls, nonce);
         let authorization = self.credentials.header();
         request.authorization = authorization.as_ref().map(|header| header.0.as_str());
+        request.durable = self.durable;
         let expected = Expected::of(&request);
         let bytes = request.encode();
         self.out.set(&bytes);
@@ -167,7 +171,7 @@ impl Link {
     /// The server refused the credentials: no other server will take them either.
     pub(super) fn auth_refused(&mut self, io: &mut impl Io, words: String, now: u64) {
         match self.credentials.refused(&words) {
-            Refusal::Terminal => self.terminal(io, words, now),
+            Refusal::Terminal => self.terminal(io, Category::SecurityError, words, now),
             Refusal::Failed => self.failed(io, &words, now),
             Refusal::ReadAgain => {
                 io.hang_up();
@@ -175,7 +179,7 @@ impl Link {
                 let name = self.endpoints.name();
                 self.gate.failed(&format!("{name}: {words}"), false);
                 // The same server, after a pause in which a rotation comes to its end.
-                let pause = self.backoff.next(io.random());
+                let pause = self.talk.round_failed(false, io.random());
                 self.state = State::Waiting { until: now + pause };
             }
         }

@@ -6,6 +6,8 @@ use crate::io::sim::scenario::healthy;
 
 /// Long enough for the steward's answers and a watermark record, in virtual nanoseconds.
 const REST: u64 = 20_000_000;
+/// Longer than the pause between two tries of a write that found the disk full.
+const FULL_REST: u64 = 250_000_000;
 /// Longer than the pause between two trims.
 const LONG_REST: u64 = 80_000_000;
 
@@ -15,11 +17,13 @@ impl History {
         match phase {
             Phase::FreshOpen => self.fresh_open(),
             Phase::Append => self.append(),
+            Phase::FullDictionary => self.full_dictionary(),
             Phase::Rotation => self.rotation(),
             Phase::Trim => self.trim(),
             Phase::RotationRacingTrim => self.rotation_racing_trim(),
             Phase::DrainedClose => self.drained_close(),
             Phase::CloseWithFramesLeft => self.close_with_frames_left(),
+            Phase::SetAside => self.set_aside(),
             Phase::Reopen => self.reopen(),
         }
     }
@@ -47,6 +51,29 @@ impl History {
         self.until_acked()?;
         self.publish(2)?;
         self.until_acked()?;
+        self.rest(REST)
+    }
+
+    fn full_dictionary(&mut self) -> Result<(), Died> {
+        self.world.net.take_server_down();
+        self.open()?;
+        self.publish(3)?;
+        self.until_written()?;
+        self.rest(REST)?;
+        self.arm();
+        let before = self.stats();
+        self.world.fill_dictionary(true);
+        // Every other batch brings symbols: nothing from the first of them on is written.
+        self.publish(4)?;
+        self.rest(FULL_REST)?;
+        let full = self.stats();
+        assert!(full.disk_errors > before.disk_errors, "{full:?}");
+        assert!(full.frames_written < full.frames_published, "{full:?}");
+        // Room comes back: it goes on by itself, and nothing is poisoned.
+        self.world.fill_dictionary(false);
+        self.until_written()?;
+        self.publish(2)?;
+        self.until_written()?;
         self.rest(REST)
     }
 
@@ -118,8 +145,24 @@ impl History {
         self.rest(REST)
     }
 
+    fn set_aside(&mut self) -> Result<(), Died> {
+        self.world.net.take_server_down();
+        self.open()?;
+        self.publish(24)?;
+        self.until_written()?;
+        self.rest(REST)?;
+        self.crash(false);
+        self.damage();
+        self.arm();
+        self.open()?;
+        self.publish(2)?;
+        self.until_written()?;
+        self.rest(REST)
+    }
+
     fn reopen(&mut self) -> Result<(), Died> {
-        let others = Phase::ALL.len() as u64 - 1;
+        // Itself and setting aside are the last two.
+        let others = Phase::ALL.len() as u64 - 2;
         let other = Phase::ALL[usize::try_from(self.seed % others).expect("small")];
         let counted = std::mem::take(&mut self.plan);
         let steps = u32::try_from(self.rng.below(90)).expect("small");
