@@ -102,7 +102,6 @@ impl Scanner {
             path,
             size,
             at: 0,
-            deferred: false,
             passed: None,
         }
         .run(visit)
@@ -115,10 +114,25 @@ struct Pass<'a> {
     path: &'a Path,
     size: u64,
     at: u64,
-    /// Whether the frame seen last leaves its commit to a later one.
-    deferred: bool,
     /// A long frame at the current offset whose CRC did not hold: it was passed.
     passed: Option<Passed>,
+}
+
+/// The frames so far.
+struct Seen {
+    frames: u64,
+    committed: Committed,
+}
+
+impl Seen {
+    /// One more, which ends at `end`.
+    fn count(&mut self, end: u64, deferred: bool) {
+        self.frames += 1;
+        if !deferred {
+            let frames = self.frames;
+            self.committed = Committed { frames, end };
+        }
+    }
 }
 
 /// What is known of bytes that the pass came by and that are no frame.
@@ -144,26 +158,61 @@ impl Pass<'_> {
             }
         };
         self.at = HEADER_BYTES;
-        let mut frames = 0;
-        let mut committed = Committed {
+        let mut seen = Seen {
             frames: 0,
-            end: HEADER_BYTES,
+            committed: Committed {
+                frames: 0,
+                end: HEADER_BYTES,
+            },
         };
-        while let Some(frame) = self.frame(frames, &header, visit)? {
-            self.at += FRAME_HEADER_BYTES + u64::from(frame.payload_len);
-            frames += 1;
-            if !self.deferred {
-                let end = self.at;
-                committed = Committed { frames, end };
-            }
+        loop {
+            self.frames_of_piece(&header, &mut seen, visit)?;
+            let Some((head, deferred)) = self.frame(seen.frames, &header, visit)? else {
+                break;
+            };
+            self.at += FRAME_HEADER_BYTES + u64::from(head.payload_len);
+            seen.count(self.at, deferred);
         }
         Ok(Found::Segment(Scan {
             header,
-            frames,
+            frames: seen.frames,
             end: self.at,
             residue: self.residue()?,
-            committed,
+            committed: seen.committed,
         }))
+    }
+
+    /// Goes through the frames that lie as a whole in the piece at the current offset: most of
+    /// them, one loop without a call between two small ones. Stops at anything else.
+    fn frames_of_piece(
+        &mut self,
+        header: &SegmentHeader,
+        seen: &mut Seen,
+        visit: &mut dyn FnMut(&SegmentHeader, SeenFrame<'_>),
+    ) -> Result<(), Error> {
+        let left = self.size.saturating_sub(self.at);
+        let mut rest = self.tape.stretch(self.at, left)?;
+        while let Some(head) = FrameHeader::parse(rest)
+            && let Some((frame, behind)) =
+                rest.split_at_checked(FRAME_HEADER_LEN.saturating_add(head.payload_len as usize))
+            && let Some(covered) = frame.get(CRC_LEN..)
+            && let Some(payload) = frame.get(FRAME_HEADER_LEN..)
+            && crc32c::crc32c(covered) == head.crc
+        {
+            visit(
+                header,
+                SeenFrame {
+                    index: seen.frames,
+                    offset: self.at,
+                    payload_len: head.payload_len,
+                    payload,
+                },
+            );
+            self.at += frame.len() as u64;
+            seen.count(self.at, fold::defers_commit(payload));
+            rest = behind;
+        }
+        Ok(())
     }
 
     /// What lies between the end of data, the current offset, and the end of the file.
@@ -186,13 +235,14 @@ impl Pass<'_> {
         }
     }
 
-    /// The frame at the current offset, if a valid one is there.
+    /// The frame at the current offset, if a valid one is there, wherever it lies; and whether it
+    /// leaves its commit to a later one.
     fn frame(
         &mut self,
         index: u64,
         header: &SegmentHeader,
         visit: &mut dyn FnMut(&SegmentHeader, SeenFrame<'_>),
-    ) -> Result<Option<FrameHeader>, Error> {
+    ) -> Result<Option<(FrameHeader, bool)>, Error> {
         let Some(head) = FrameHeader::parse(self.tape.get(self.at, FRAME_HEADER_LEN)?) else {
             return Ok(None);
         };
@@ -228,8 +278,7 @@ impl Pass<'_> {
                 payload,
             },
         );
-        self.deferred = deferred;
-        Ok(Some(head))
+        Ok(Some((head, deferred)))
     }
 
     /// Goes through the frame at the current offset, whose payload is longer than a piece. Keeps
@@ -283,5 +332,7 @@ impl Pass<'_> {
     }
 }
 
+/// Bytes of a frame's CRC, which covers all that follows it.
+const CRC_LEN: usize = 4;
 /// Enough for a segment header and for a message header, of which byte 5 holds the flags.
 const FIRST_LEN: usize = 24;
