@@ -50,7 +50,7 @@ impl Engine {
                 let Some(earlier) = self.gate.take_undelivered() else {
                     return Err(error);
                 };
-                tracing::warn!(%error, "FB-C005 the slot was not left as it should be");
+                tracing::warn!(%error, "FB-C006 the slot was not left as it should be");
                 return Err(earlier);
             }
         };
