@@ -133,10 +133,10 @@ impl Account {
                 }
             }
             DrainerEvent::Postponed { cause, .. } => format!("left: {cause}"),
-            DrainerEvent::DurableMismatch { cause, .. } => format!("waits: {cause}"),
+            DrainerEvent::DurableMismatch { cause, .. } => format!("left for now: {cause}"),
             _ => return Ok(()),
         };
-        if !text.starts_with("started") && !text.starts_with("waits") {
+        if !text.starts_with("started") {
             self.at_work.remove(&slot);
             self.said.insert(slot.clone());
         }

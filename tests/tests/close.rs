@@ -1,5 +1,5 @@
 //! Close: bounded, cheap, honest about what is left, and the slot is free when it returns
-//! (operations.md O20 to O22).
+//! (operations.md O20 to O22). That it burns no core is in `close_spins.rs`.
 //!
 //! Times are measured, so the tests of this file run one after the other.
 
@@ -8,13 +8,11 @@
     reason = "helpers of tests: a panic here is a failed test"
 )]
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use forebay::{Engine, Error, TimestampNanos};
@@ -184,106 +182,6 @@ fn dropping_an_engine_closes_it_once() {
         "{took:?}"
     );
     assert_eq!(left(dir.path()), 3);
-}
-
-/// Passes bytes on between an engine and a sink, until it is told to hold them back.
-struct Proxy {
-    address: SocketAddr,
-    held: Arc<AtomicBool>,
-    over: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
-}
-
-impl Proxy {
-    /// One connection, to `to`.
-    fn start(to: SocketAddr) -> Self {
-        let listener = listen();
-        let address = listener.local_addr().unwrap();
-        let (held, over) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicBool::new(false)),
-        );
-        let (holds_back, gone) = (Arc::clone(&held), Arc::clone(&over));
-        let thread = std::thread::spawn(move || {
-            let (mut client, _) = listener.accept().unwrap();
-            drop(listener);
-            let mut server = TcpStream::connect(to).unwrap();
-            for stream in [&client, &server] {
-                stream
-                    .set_read_timeout(Some(Duration::from_millis(2)))
-                    .unwrap();
-            }
-            let mut bytes = vec![0; 4096];
-            while !gone.load(Ordering::SeqCst) {
-                if holds_back.load(Ordering::SeqCst) {
-                    std::thread::sleep(Duration::from_millis(2));
-                } else {
-                    pass(&mut client, &mut server, &mut bytes);
-                }
-                pass(&mut server, &mut client, &mut bytes);
-            }
-        });
-        Self {
-            address,
-            held,
-            over,
-            thread,
-        }
-    }
-
-    fn hold_back(&self) {
-        self.held.store(true, Ordering::SeqCst);
-    }
-
-    /// Closes both connections; the port is closed already.
-    fn kill(self) {
-        self.over.store(true, Ordering::SeqCst);
-        self.thread.join().unwrap();
-    }
-}
-
-fn pass(from: &mut TcpStream, to: &mut TcpStream, bytes: &mut [u8]) {
-    if let Ok(count) = from.read(bytes) {
-        // A side that is gone ends the test elsewhere.
-        let _ = to.write_all(&bytes[..count]);
-    }
-}
-
-/// CPU time of this process, in steps of 10 ms.
-fn cpu() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let after_name = stat.rsplit_once(')').unwrap().1;
-    let fields: Vec<&str> = after_name.split_whitespace().collect();
-    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-    Duration::from_millis(ticks * 10)
-}
-
-/// Field report `close-spins`.
-#[test]
-fn close_spins() {
-    let _alone = alone();
-    let dir = loadgen::scratch();
-    let sink = Sink::start(SinkConfig::default()).unwrap();
-    let proxy = Proxy::start(sink.addr());
-    let address = proxy.address.to_string();
-    let engine = Engine::connect(&conf(dir.path(), &address, 500, "")).unwrap();
-    publish(&engine, 1, "");
-    engine.wait_acked(loadgen::PATIENCE).unwrap();
-    proxy.hold_back();
-    // Far more than the socket's buffers take: the rest is pending in the sender.
-    publish(&engine, 12_000, &"x".repeat(1000));
-    assert!(engine.stats().unacked_bytes > 8 << 20);
-    proxy.kill();
-    let before = cpu();
-    let (said, took) = close(engine);
-    let used = cpu().saturating_sub(before);
-    assert!(matches!(said, Err(Error::NotDrained { .. })), "{said:?}");
-    assert!(
-        took >= Duration::from_millis(500) && took < Duration::from_millis(500) + GRACE,
-        "{took:?}"
-    );
-    assert!(used < Duration::from_millis(50), "{used:?}");
-    println!("close took {took:?} and {used:?} of CPU time");
 }
 
 /// A process that was told to end; killed when a test fails.

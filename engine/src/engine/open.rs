@@ -253,11 +253,13 @@ fn warn_of_shortage(config: &Config) {
     }
 }
 
-/// Opens the configured slot; `None` in memory mode.
+/// Opens the configured slot unwatched; `None` in memory mode.
+#[cfg(any(test, feature = "internals"))]
 pub(crate) fn open_slot(fs: &dyn Fs, config: &Config) -> Result<Option<Handover>, Error> {
     open_slot_watched(fs, config, &RecoveryProgress::new())
 }
 
+/// Opens the configured slot; `None` in memory mode.
 fn open_slot_watched(
     fs: &dyn Fs,
     config: &Config,

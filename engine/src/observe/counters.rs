@@ -207,3 +207,20 @@ counters! {
     /// Gauge: bytes of their segment files.
     orphan_bytes,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_has_its_words_for_operators() {
+        let operations = include_str!("../../../docs/operations.md");
+        for (name, _) in Stats::default().iter() {
+            let quoted = format!("`{name}`");
+            assert!(
+                operations.contains(&quoted),
+                "{name}: not in docs/operations.md"
+            );
+        }
+    }
+}

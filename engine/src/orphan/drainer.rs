@@ -33,6 +33,8 @@ pub(super) struct Job {
     pub(super) name: String,
     /// Give up when every server was tried in vain, instead of trying for ever.
     pub(super) once: bool,
+    /// Since when (monotonic) no server granted durable acknowledgements for this slot.
+    pub(super) mismatched_since: Option<u64>,
     pub(super) stop: Arc<Stop>,
 }
 
@@ -48,6 +50,8 @@ pub(super) enum Outcome {
         reason: String,
         unmarked: Option<String>,
     },
+    /// No server grants the durable acknowledgement that is asked for; another may come.
+    Mismatched { cause: String },
     /// It stays as it is.
     Postponed { cause: String },
 }
@@ -84,7 +88,7 @@ impl Job {
         // The ring waits for what is in flight when it is dropped, by a panic too.
         let ended = catch_unwind(AssertUnwindSafe(|| self.serve(slot, tell)));
         let cause = match ended {
-            Ok(Ok((remains, gate))) => return conclude(&dir, remains, &gate),
+            Ok(Ok((remains, gate))) => return self.conclude(&dir, remains, &gate),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "the drainer panicked: this is a bug of forebay".to_owned(),
         };
@@ -125,34 +129,48 @@ impl Job {
         threads.join();
         Ok((remains, gate))
     }
-}
 
-/// Judges what is left, notes it in the slot and releases it.
-fn conclude(dir: &Path, remains: Remains, gate: &Gate) -> Outcome {
-    let acked = gate.counters.frames_acked.get();
-    let outcome = if let Some(cause) = &remains.poisoned {
-        // The disk failed: what the server said is not the reason that the slot stays.
-        Outcome::postponed(&format!("the journal is poisoned: {cause}"))
-    } else if remains.frames == 0 {
-        Outcome::Drained { acked }
-    } else if let Some(terminal) = gate.terminal() {
-        let reason = terminal.to_error().to_string();
-        let marker = mark_failed(&RealFs, dir, &reason);
-        Outcome::failed(reason, marker)
-    } else {
-        let (_, cause) = gate.failures();
-        let cause = Some(cause).filter(|cause| !cause.is_empty());
-        Outcome::postponed(&cause.unwrap_or_else(|| "stopped before all was acked".to_owned()))
-    };
-    match &outcome {
-        Outcome::Drained { .. } => clear_last_error(&RealFs, dir),
-        Outcome::Postponed { cause } => note_error(&RealFs, dir, cause),
-        _ => {}
+    /// Judges what is left, notes it in the slot and releases it.
+    fn conclude(&self, dir: &Path, remains: Remains, gate: &Gate) -> Outcome {
+        let acked = gate.counters.frames_acked.get();
+        let outcome = if let Some(cause) = &remains.poisoned {
+            // The disk failed: what the server said is not the reason that the slot stays.
+            Outcome::postponed(&format!("the journal is poisoned: {cause}"))
+        } else if remains.frames == 0 {
+            Outcome::Drained { acked }
+        } else if let Some(terminal) = gate.terminal() {
+            let reason = terminal.to_error().to_string();
+            if gate.is_lacking_durable() && self.may_be_granted() {
+                Outcome::Mismatched { cause: reason }
+            } else {
+                let marker = mark_failed(&RealFs, dir, &reason);
+                Outcome::failed(reason, marker)
+            }
+        } else {
+            let (_, cause) = gate.failures();
+            let cause = Some(cause).filter(|cause| !cause.is_empty());
+            Outcome::postponed(&cause.unwrap_or_else(|| "stopped before all was acked".to_owned()))
+        };
+        match &outcome {
+            Outcome::Drained { .. } => clear_last_error(&RealFs, dir),
+            Outcome::Postponed { cause } | Outcome::Mismatched { cause } => {
+                note_error(&RealFs, dir, cause);
+            }
+            _ => {}
+        }
+        match hand_back(&RealFs, remains) {
+            Ok(()) => outcome,
+            // All is confirmed, but the files of it could not be removed.
+            Err(error) => Outcome::postponed(&error),
+        }
     }
-    match hand_back(&RealFs, remains) {
-        Ok(()) => outcome,
-        // All is confirmed, but the files of it could not be removed.
-        Err(error) => Outcome::postponed(&error),
+
+    /// Whether the wait for a server that grants durable acknowledgements goes on.
+    fn may_be_granted(&self) -> bool {
+        let budget = self.config.reconnect_max_duration.as_nanos();
+        let waited = |since| monotonic_nanos().saturating_sub(since);
+        self.mismatched_since
+            .is_none_or(|since| u128::from(waited(since)) < budget)
     }
 }
 

@@ -80,6 +80,7 @@ impl Orphans {
             inbox,
             waiting: VecDeque::new(),
             active: BTreeSet::new(),
+            mismatched: BTreeMap::new(),
             orphans: BTreeMap::new(),
             settled: false,
             plan,
@@ -139,6 +140,8 @@ struct Manager {
     /// Found at the last look, not tried since.
     waiting: VecDeque<Orphan>,
     active: BTreeSet<String>,
+    /// Since when (monotonic) no server grants durable acknowledgements for these.
+    mismatched: BTreeMap<String, u64>,
     /// Orphans known to have frames, with their bytes.
     orphans: BTreeMap<String, u64>,
     /// The last look found nothing that could be drained.
@@ -237,6 +240,7 @@ impl Manager {
                 sf_dir: self.plan.sf_dir.clone(),
                 name: orphan.name.clone(),
                 once: self.plan.until == Until::TriedOnce,
+                mismatched_since: self.mismatched.get(&orphan.name).copied(),
                 stop: Arc::clone(&self.stop),
             };
             let sender = self.sender.clone();
@@ -267,6 +271,12 @@ impl Manager {
 
     fn ended(&mut self, slot: String, outcome: Outcome) {
         self.active.remove(&slot);
+        if let Outcome::Mismatched { .. } = outcome {
+            let since = self.mismatched.entry(slot.clone());
+            since.or_insert_with(monotonic_nanos);
+        } else {
+            self.mismatched.remove(&slot);
+        }
         let counters = &self.plan.gate.counters;
         let event = match outcome {
             Outcome::Drained { acked } => {
@@ -293,6 +303,7 @@ impl Manager {
                     unmarked,
                 })
             }
+            Outcome::Mismatched { cause } => Some(DrainerEvent::DurableMismatch { slot, cause }),
             Outcome::Postponed { cause } => Some(DrainerEvent::Postponed { slot, cause }),
         };
         self.count();

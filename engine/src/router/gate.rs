@@ -69,6 +69,7 @@ pub(crate) struct Gate {
     ever_connected: AtomicBool,
     closed: AtomicBool,
     panicked: AtomicBool,
+    lacks_durable: AtomicBool,
     /// Bumped and woken at every change of connection state; `connect` and `close` wait on it.
     news: AtomicU32,
     rounds_failed: AtomicU32,
@@ -108,6 +109,7 @@ impl Gate {
             ever_connected: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
+            lacks_durable: AtomicBool::new(false),
             news: AtomicU32::new(0),
             rounds_failed: AtomicU32::new(0),
             last_failure: Mutex::default(),
@@ -407,6 +409,16 @@ impl Gate {
             self.events.push(Event::Error(error));
         }
         self.wake_all();
+    }
+
+    /// The terminal error that follows is that no server grants durable acknowledgements.
+    pub(crate) fn lacks_durable(&self) {
+        self.lacks_durable.store(true, Ordering::Release);
+    }
+
+    /// See [`lacks_durable`](Self::lacks_durable).
+    pub(crate) fn is_lacking_durable(&self) -> bool {
+        self.lacks_durable.load(Ordering::Acquire)
     }
 
     /// The shard's thread ended in a panic.

@@ -8,12 +8,14 @@
 
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use forebay::{Engine, Stats};
+use forebay::{DrainerEvent, Engine, Stats};
 use forebay_loadgen::sink::SinkConfig;
 use forebay_wire::upgrade::UpgradePolicy;
 
+mod cost;
 #[path = "../loadgen/mod.rs"]
 mod loadgen;
 mod rig;
@@ -172,6 +174,62 @@ fn failed_marker_for_outage() {
     assert_eq!(rig.arrived().len(), 0);
     rig.assert_free("b");
     drop(engine);
+}
+
+#[test]
+fn a_listener_is_told_the_steps_in_their_order() {
+    let rig = Rig::new();
+    rig.leave("a", 5);
+    rig.leave("b", 5);
+    std::fs::remove_file(rig.slot("b").join("sf-manifest.bin")).unwrap();
+    let _sink = rig.sink();
+    let (tell, told) = channel();
+    let engine = rig.listening("", move |event| tell.send(event.clone()).unwrap());
+    until(&engine, "both ends", |s| {
+        s.drainers_succeeded + s.drainers_failed == 2
+    });
+    engine.close().unwrap();
+    let (of_a, of_b): (Vec<_>, Vec<_>) = told.iter().partition(|event| event.slot() == "a");
+    assert!(
+        matches!(
+            of_a.as_slice(),
+            [
+                DrainerEvent::Started { frames: 5, .. },
+                DrainerEvent::Drained { acked: 5, .. }
+            ]
+        ),
+        "{of_a:?}"
+    );
+    assert!(
+        matches!(of_b.as_slice(), [DrainerEvent::Failed { reason, unmarked: None, .. }]
+            if Some(reason) == rig.read("b", ".failed").as_ref()),
+        "{of_b:?}"
+    );
+}
+
+/// Another server may grant what these do not: the slot is tried again as long as
+/// `reconnect_max_duration_millis`, then it waits for an operator.
+#[test]
+fn a_durable_mismatch_is_told_and_tried_again_within_the_budget() {
+    let rig = Rig::new();
+    rig.leave("a", 5);
+    let _sink = rig.sink();
+    let (tell, told) = channel();
+    let start = Instant::now();
+    let more = "request_durable_ack=on;reconnect_max_duration_millis=500;";
+    let engine = rig.listening(more, move |event| tell.send(event.clone()).unwrap());
+    until(&engine, "a failed drainer", |s| s.drainers_failed == 1);
+    assert!(start.elapsed() >= Duration::from_millis(500));
+    // The foreground ends by the same cause.
+    let _ = engine.close();
+    let events: Vec<_> = told.iter().collect();
+    let mismatches = events
+        .iter()
+        .filter(|event| matches!(event, DrainerEvent::DurableMismatch { .. }));
+    assert!(mismatches.count() > 1, "{events:?}");
+    assert!(matches!(events.last(), Some(DrainerEvent::Failed { .. })));
+    assert_eq!(rig.arrived().len(), 0);
+    rig.assert_free("a");
 }
 
 #[test]

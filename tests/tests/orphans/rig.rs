@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use forebay::{Engine, TimestampNanos};
+use forebay::{DrainerEvent, Engine, TimestampNanos};
 use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
 
 use crate::loadgen;
@@ -50,8 +50,18 @@ impl Rig {
 
     /// The engine `own` that drains what the others left.
     pub(crate) fn drainer(&self, more: &str) -> Engine {
+        self.listening(more, |_| {})
+    }
+
+    /// The same, with a listener.
+    pub(crate) fn listening(
+        &self,
+        more: &str,
+        listen: impl FnMut(&DrainerEvent) + Send + 'static,
+    ) -> Engine {
         let more = format!("drain_orphans=on;orphan_scan_interval_millis=20;{more}");
-        Engine::connect(&self.conf("own", &self.address.to_string(), &more)).unwrap()
+        let conf = self.conf("own", &self.address.to_string(), &more);
+        Engine::builder(&conf).on_drainer(listen).connect().unwrap()
     }
 
     /// A sender `id` that publishes `frames` rows, a frame each, and goes without a server.
@@ -84,6 +94,16 @@ impl Rig {
 
     pub(crate) fn sink(&self) -> Sink {
         self.sink_with(SinkConfig::default())
+    }
+
+    /// A sink at the rig's address that only counts.
+    pub(crate) fn counting_sink(&self) -> Sink {
+        let listen = self.address;
+        Sink::start(SinkConfig {
+            listen,
+            ..SinkConfig::default()
+        })
+        .unwrap()
     }
 
     /// A sink at the rig's address that decodes strictly and stores.

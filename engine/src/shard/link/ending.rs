@@ -55,6 +55,7 @@ impl Link {
         let pause = match round {
             None => 0,
             Some(RoundEnd::AllMismatched) => {
+                self.gate.lacks_durable();
                 return self.terminal(io, Category::ProtocolViolation, cause.to_owned(), now);
             }
             Some(_) => {
