@@ -64,13 +64,6 @@ impl EngineBuilder {
         self
     }
 
-    /// Called with every step of the background drainers (`drain_orphans`), instead of a log line.
-    /// They tell no connection events.
-    pub fn on_drainer(mut self, handler: impl FnMut(&DrainerEvent) + Send + 'static) -> Self {
-        self.handlers.drainer = Some(Box::new(handler));
-        self
-    }
-
     /// Lets another thread watch how far [`connect`](Self::connect) has come with the slot:
     /// recovering a large backlog takes as long as reading it from the disk.
     ///
@@ -92,6 +85,13 @@ impl EngineBuilder {
     /// ```
     pub fn watch_recovery(mut self, progress: &RecoveryProgress) -> Self {
         self.recovery = progress.clone();
+        self
+    }
+
+    /// Called with every step of the background drainers (`drain_orphans`), instead of a log line.
+    /// They tell no connection events.
+    pub fn on_drainer(mut self, handler: impl FnMut(&DrainerEvent) + Send + 'static) -> Self {
+        self.handlers.drainer = Some(Box::new(handler));
         self
     }
 

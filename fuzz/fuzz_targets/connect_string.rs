@@ -52,15 +52,19 @@ fuzz_target!(|text: &str| {
     let Some((schema, params)) = text.split_once("::") else {
         return;
     };
-    for credentials in ["token=", "username=u;password=", "pass="] {
-        // In front, so that the text cannot make the secret part of another key's value.
-        let with_secret = format!("{schema}::{credentials}{SECRET};{params}");
-        if let Some(config) = parse(&with_secret) {
-            assert_ne!(config.auth, Auth::Anonymous);
-            assert!(
-                !format!("{config:?}").contains(SECRET),
-                "the secret is shown"
-            );
-        }
+    // In front, so that the text cannot make the secret part of another key's value.
+    let with = |keys: &str| parse(&format!("{schema}::{keys}{SECRET};{params}"));
+    for credentials in [
+        "token=",
+        "username=u;password=",
+        "pass=",
+        "tls_roots_password=",
+    ] {
+        let Some(config) = with(credentials) else {
+            continue;
+        };
+        assert!(credentials.starts_with("tls") || config.auth != Auth::Anonymous);
+        let shown = format!("{config:?}");
+        assert!(!shown.contains(SECRET), "the secret is shown");
     }
 });

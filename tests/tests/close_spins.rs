@@ -1,5 +1,6 @@
 //! Field report close-spins: with bytes pending for a server that is gone, close waits its time and
-//! no longer, and does not burn a core meanwhile. Alone in its process: CPU time is counted.
+//! no longer, and does not burn a core meanwhile, which would be all of its 500 ms. Alone in its
+//! process: CPU time is counted, of the steward and of this test too.
 
 #![allow(
     clippy::unwrap_used,
@@ -35,7 +36,7 @@ fn close_spins() {
     });
     let engine = Engine::connect(&format!(
         "ws::addr={};sf_dir={};initial_connect_retry=async;pin=off;\
-         close_flush_timeout_millis=500;sf_max_segment_bytes=16m;sf_max_total_bytes=64m;\
+         close_flush_timeout_millis=500;sf_max_segment_bytes=4m;sf_max_total_bytes=64m;\
          intake_ring_bytes=16m;",
         peer.addr(),
         dir.path().join("sf").display()
@@ -61,5 +62,5 @@ fn close_spins() {
     assert!(elapsed >= Duration::from_millis(490), "{elapsed:?}");
     assert!(elapsed < Duration::from_millis(2500), "{elapsed:?}");
     println!("closed after {elapsed:?} with {used:?} of CPU time");
-    assert!(used <= Duration::from_millis(50), "{used:?} of CPU time");
+    assert!(used <= Duration::from_millis(150), "{used:?} of CPU time");
 }

@@ -5,21 +5,18 @@
     reason = "helpers of tests: a panic here is a failed test"
 )]
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use forebay::{
-    Engine, Error, Policy, Producer, ShardState, Stage, Stats, Status, TableRows, TimestampNanos,
+    ConnectionEvent, Engine, Error, Policy, Producer, ShardState, Stage, Stats, Status, TableRows,
+    TimestampNanos,
 };
-use forebay_loadgen::sink::{Sink, SinkConfig};
-use forebay_wire::response;
-use forebay_wire::server::{Commits, MessageHandler, Outcome, Refusal, Session, SessionConfig};
-use forebay_wire::upgrade::{self, Answer, FixedReply, UpgradePolicy};
+use forebay_loadgen::sink::{Script, Sink, SinkConfig};
+use forebay_wire::upgrade::{FixedReply, UpgradePolicy};
 
 mod loadgen;
 
@@ -32,12 +29,14 @@ fn connect(address: SocketAddr, more: &str) -> String {
     )
 }
 
-/// An address where nobody listens.
+/// An address where nobody listens: of loopback, but of this call alone, so that no other test's
+/// server can be given its port meanwhile.
 fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
+    static CALLS: AtomicU8 = AtomicU8::new(2);
+    let [low, high, ..] = std::process::id().to_le_bytes();
+    let host = [127, high | 1, low, CALLS.fetch_add(1, Ordering::Relaxed)];
+    let listener = TcpListener::bind(SocketAddr::from((host, 0))).unwrap();
+    listener.local_addr().unwrap()
 }
 
 fn row(producer: &mut Producer, table: &str, n: i64, text: &str) {
@@ -61,92 +60,13 @@ fn rows_of(engine: &Engine, table: &str) -> TableRows {
     found.unwrap_or_else(|| panic!("{table} is not counted"))
 }
 
-/// Refuses its first messages with a status that asks for them again, then takes all.
-struct Refusing {
-    left: Arc<AtomicU64>,
-}
-
-impl MessageHandler for Refusing {
-    fn message(&mut self, _: &[u8], _: u64, _: &mut Commits) -> Result<Outcome, Refusal> {
-        let take = |left: u64| left.checked_sub(1);
-        match self
-            .left
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, take)
-        {
-            Ok(_) => Err(Refusal::new(response::Status::WriteError, "not now")),
-            Err(_) => Ok(Outcome::Committed),
-        }
-    }
-}
-
-/// A server of [`Refusing`] connections, one after the other.
-struct RefusingServer {
-    address: SocketAddr,
-    stopping: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl RefusingServer {
-    fn start(refusals: u64) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let stopping = Arc::new(AtomicBool::new(false));
-        let (stop, left) = (Arc::clone(&stopping), Arc::new(AtomicU64::new(refusals)));
-        let thread = std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                if stop.load(Ordering::SeqCst) {
-                    return;
-                }
-                let _ = serve(&stream, &left);
-            }
-        });
-        Self {
-            address,
-            stopping,
-            thread: Some(thread),
-        }
-    }
-}
-
-impl Drop for RefusingServer {
-    fn drop(&mut self) {
-        self.stopping.store(true, Ordering::SeqCst);
-        let _ = TcpStream::connect(self.address);
-        let _ = self.thread.take().unwrap().join();
-    }
-}
-
-fn serve(mut stream: &TcpStream, left: &Arc<AtomicU64>) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let (mut head, mut piece) = (Vec::new(), [0; 8192]);
-    let accepted = loop {
-        let count = stream.read(&mut piece)?;
-        head.extend_from_slice(&piece[..count]);
-        match upgrade::answer(&head, &UpgradePolicy::default()) {
-            Some(Answer::Accept(accepted)) => break accepted,
-            None if count > 0 => {}
-            _ => return Ok(()),
-        }
-    };
-    stream.write_all(&accepted.response)?;
-    let mut handler = Refusing {
-        left: Arc::clone(left),
-    };
-    let mut session = Session::new(SessionConfig::default());
-    let mut bytes = head.split_off(accepted.consumed);
-    loop {
-        let mut answers = Vec::new();
-        let flow = session.on_bytes(&bytes, &mut handler, &mut answers);
-        stream.write_all(&answers)?;
-        if flow != forebay_wire::server::Flow::Continue {
-            return Ok(());
-        }
-        let count = stream.read(&mut piece)?;
-        if count == 0 {
-            return Ok(());
-        }
-        bytes = piece[..count].to_vec();
-    }
+/// A server with faults.
+fn scripted(listen: SocketAddr, script: &str) -> Sink {
+    Sink::start(SinkConfig {
+        listen,
+        ..SinkConfig::scripted(script.parse::<Script>().unwrap())
+    })
+    .unwrap()
 }
 
 #[test]
@@ -196,6 +116,103 @@ fn a_status_tells_an_outage_from_a_fault_and_names_what_waits() {
 }
 
 #[test]
+fn connection_events_tell_the_story_in_order_and_the_status_knows_the_server() {
+    let (first, second) = (nobody(), nobody());
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    let text = connect(first, "").replace("addr=", &format!("addr={second},"));
+    let engine = Engine::builder(&text)
+        .on_connection(move |change| tell.lock().unwrap().push(change.clone()))
+        .connect()
+        .expect("async");
+    let unreachable = |change: &ConnectionEvent| matches!(change, ConnectionEvent::AllUnreachable { rounds, .. } if *rounds >= 2);
+    wait_until("two rounds in vain", || {
+        told.lock().unwrap().iter().any(unreachable)
+    });
+    let listen = |listen| {
+        Sink::start(SinkConfig {
+            listen,
+            ..SinkConfig::default()
+        })
+        .unwrap()
+    };
+    let server = |address: SocketAddr| Some(address.to_string());
+    let is_at = |address: SocketAddr| engine.status().shards[0].endpoint == server(address);
+    let sink = listen(first);
+    wait_until("connected", || is_at(first));
+    sink.cut_connections();
+    let again = |change: &ConnectionEvent| matches!(change, ConnectionEvent::Reconnected { .. });
+    wait_until("again", || told.lock().unwrap().iter().any(again));
+    let other = listen(second);
+    sink.stop();
+    wait_until("failed over", || is_at(second));
+    engine.close().unwrap();
+    drop(other);
+    // What was told, without the attempts in vain between.
+    let told = told.lock().unwrap();
+    let story: Vec<_> = told
+        .iter()
+        .filter_map(|change| match change {
+            ConnectionEvent::Connected { endpoint } => Some(format!("connected {endpoint}")),
+            ConnectionEvent::Disconnected { endpoint, .. } => Some(format!("lost {endpoint}")),
+            ConnectionEvent::Reconnected { endpoint } => Some(format!("again {endpoint}")),
+            ConnectionEvent::FailedOver { from, to } => Some(format!("{from} to {to}")),
+            _ => None,
+        })
+        .collect();
+    let expected = [
+        format!("connected {first}"),
+        format!("lost {first}"),
+        format!("again {first}"),
+        format!("lost {first}"),
+        format!("{first} to {second}"),
+    ];
+    assert_eq!(story[..5], expected, "{told:#?}");
+    let attempts = told
+        .iter()
+        .filter(|change| matches!(change, ConnectionEvent::AttemptFailed { .. }));
+    assert!(attempts.count() >= 4, "two rounds of two servers");
+}
+
+#[test]
+fn a_blocked_handler_holds_up_neither_delivery_nor_close() {
+    let sink = Sink::start(SinkConfig::default()).unwrap();
+    let (release, released) = std::sync::mpsc::sync_channel::<()>(0);
+    let entered = Arc::new(AtomicBool::new(false));
+    let enter = Arc::clone(&entered);
+    let engine = Engine::builder(&connect(
+        sink.addr(),
+        "connection_listener_inbox_capacity=1;",
+    ))
+    .on_connection(move |_| {
+        enter.store(true, Ordering::SeqCst);
+        let _ = released.recv();
+    })
+    .connect()
+    .expect("async");
+    wait_until("blocked", || entered.load(Ordering::SeqCst));
+    let mut producer = engine.producer().unwrap();
+    for n in 0..20 {
+        row(&mut producer, "t", n, "x");
+        let receipt = producer.publish().unwrap();
+        receipt.wait(Stage::Acked, PATIENCE).unwrap();
+        sink.cut_connections();
+    }
+    let stats = engine.stats();
+    assert!(
+        stats.connection_events_dropped > 0,
+        "one place for many events"
+    );
+    assert_eq!(stats.rows_acked, 20);
+    drop(producer);
+    let start = Instant::now();
+    engine.close().unwrap();
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(5), "close took {took:?}");
+    drop(release);
+}
+
+#[test]
 fn a_terminal_error_is_told_once_and_ends_the_readiness() {
     let sink = Sink::start(SinkConfig {
         upgrade: UpgradePolicy {
@@ -235,7 +252,6 @@ fn a_terminal_error_is_told_once_and_ends_the_readiness() {
 /// Field report refusals-not-counted.
 #[test]
 fn refusals_are_counted_by_cause_and_add_up() {
-    let server = RefusingServer::start(10);
     // A ring of 4 KiB and an engine that is full soon: nobody listens at first.
     let address = nobody();
     let more = "intake_ring_bytes=4k;sf_append_deadline_millis=0;sf_max_segment_bytes=64k;\
@@ -282,7 +298,8 @@ fn refusals_are_counted_by_cause_and_add_up() {
     assert!(matches!(engine.close(), Err(Error::NotDrained { .. })));
 
     // The third kind: the server's.
-    let engine = Engine::connect(&connect(server.address, more)).expect("async");
+    let sink = scripted(address, "message 0 times 10 -> nack 0x09 later");
+    let engine = Engine::connect(&connect(address, more)).expect("async");
     let mut producer = engine.producer().unwrap();
     row(&mut producer, "t", 0, "x");
     let receipt = producer.publish().unwrap();
@@ -295,6 +312,7 @@ fn refusals_are_counted_by_cause_and_add_up() {
     assert_eq!(rows_of(&engine, "t").acked, 1);
     drop(producer);
     engine.close().unwrap();
+    assert_eq!(sink.stop().rows, 1);
 }
 
 #[test]
@@ -425,13 +443,12 @@ fn restarts(dir: &Path, frames: u64, restarts: u64) {
             continue;
         }
         let before = engine.stats();
-        let sink = Sink::start(SinkConfig {
-            listen: address,
-            // Acknowledged frames come again.
-            drop_after: Some(frames / 3 + 1),
-            ..SinkConfig::default()
-        })
-        .unwrap();
+        // OKs come twice, late, and for connections that end, so that frames come again.
+        let faults = format!(
+            "message 0.. -> duplicate-ok\nmessage 5 -> hold 5ms\nmessage {} times 3 -> eof",
+            frames / 3 + 1
+        );
+        let sink = scripted(address, &faults);
         engine.wait_acked(PATIENCE).unwrap();
         wait_until("gauges", || {
             engine.status().shards[0].oldest_unacked.is_none()
@@ -488,4 +505,36 @@ fn the_environment_names_the_string_or_the_error_does() {
     // No other test of this process reads the variable, and it is never set.
     let error = Engine::from_env().expect_err("not set");
     assert!(error.to_string().contains("QDB_CLIENT_CONF"), "{error}");
+}
+
+#[test]
+fn dead_letters_are_told_and_counted_apart_from_what_was_acked() {
+    let dir = loadgen::scratch();
+    let sink = scripted(nobody(), "table bad -> nack 0x03 \"no such column\"");
+    let more = format!(
+        "on_schema_error=dead_letter;rejected_dir={};",
+        dir.path().join("kept").display()
+    );
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    let engine = Engine::builder(&connect(sink.addr(), &more))
+        .on_error(move |error| tell.lock().unwrap().push(error.policy))
+        .connect()
+        .expect("async");
+    let mut producer = engine.producer().unwrap();
+    for n in 0..3 {
+        row(&mut producer, "good", n, "x");
+    }
+    for n in 0..2 {
+        row(&mut producer, "bad", n, "x");
+    }
+    producer.publish().unwrap();
+    engine.wait_acked(PATIENCE).unwrap();
+    let (good, bad) = (rows_of(&engine, "good"), rows_of(&engine, "bad"));
+    assert_eq!((good.accepted, good.acked, good.dead_lettered), (3, 3, 0));
+    assert_eq!((bad.accepted, bad.acked, bad.dead_lettered), (2, 0, 2));
+    drop(producer);
+    engine.close().unwrap();
+    assert!(told.lock().unwrap().contains(&Policy::Abandoned));
+    assert_eq!(sink.stop().rows, 3);
 }

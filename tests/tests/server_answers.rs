@@ -8,9 +8,10 @@
     reason = "helpers of tests: a panic here is a failed test"
 )]
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use forebay::{Engine, Error, Stage};
+use forebay::{Category, ConnectionEvent, Engine, Error, Policy, SenderError, Stage};
 use forebay_wire::upgrade::{DurableTier, FixedReply, UpgradePolicy};
 use forebay_wire::ws::Opcode;
 use peer::{Conn, Peer, Sent, fill};
@@ -145,7 +146,8 @@ fn check(answer: &Answer, always: bool, fate: Fate, more: &str) {
     let dir = loadgen::scratch();
     let peer = server(answer, always);
     let start = Instant::now();
-    let engine = Engine::connect(&conf(&peer, &dir, more)).expect("async");
+    let told = Told::default();
+    let engine = told.connect(&conf(&peer, &dir, more));
     match fate {
         Fate::Delivered => publish(&engine, 0..ROWS).expect(&what),
         Fate::Terminal => {
@@ -204,8 +206,102 @@ fn check(answer: &Answer, always: bool, fate: Fate, more: &str) {
         Err(Error::NotDrained { frames, .. }) => assert_eq!(frames, left, "{what}"),
         Err(error) => panic!("{what}: {error}"),
     }
+    check_told(&told, answer, fate, &peer, &what);
     drop(peer);
     the_rest_is_delivered_by_the_next_start(&dir, left, &what);
+}
+
+/// What the handlers of the application were told.
+#[derive(Debug, Default)]
+struct Told {
+    errors: Arc<Mutex<Vec<SenderError>>>,
+    connections: Arc<Mutex<Vec<ConnectionEvent>>>,
+}
+
+impl Told {
+    fn connect(&self, conf: &str) -> Engine {
+        let (errors, connections) = (Arc::clone(&self.errors), Arc::clone(&self.connections));
+        Engine::builder(conf)
+            .on_error(move |error| errors.lock().unwrap().push(error.clone()))
+            .on_connection(move |event| connections.lock().unwrap().push(event.clone()))
+            .connect()
+            .expect("async")
+    }
+}
+
+/// Category of a status, and whether the script's refusal of it is an error of the server.
+fn category(status: u8) -> Category {
+    match status {
+        0x03 => Category::SchemaMismatch,
+        0x05 => Category::ParseError,
+        0x06 => Category::InternalError,
+        0x08 => Category::SecurityError,
+        0x09 => Category::WriteError,
+        0x0c => Category::NotWritable,
+        0x0d => Category::DictionaryGap,
+        _ => Category::Unknown,
+    }
+}
+
+/// After close: every refusal was told with its status, number and frame; a terminal error last and
+/// once; nothing else was an error; the first connection, and why it ended.
+fn check_told(told: &Told, answer: &Answer, fate: Fate, peer: &Peer, what: &str) {
+    let mut errors = told.errors.lock().unwrap().clone();
+    let terminal = errors.pop_if(|error| error.policy == Policy::Terminal);
+    assert_eq!(
+        terminal.is_some(),
+        fate == Fate::Terminal,
+        "{what}: {errors:?}"
+    );
+    if let Some(terminal) = terminal {
+        assert_eq!(terminal.endpoint, peer.addr().to_string(), "{what}");
+        let at_once = terminal.status.is_some();
+        let expected = match answer {
+            Answer::Status(status) if at_once => category(*status),
+            Answer::Upgrade(..) => Category::SecurityError,
+            _ => Category::ProtocolViolation,
+        };
+        assert_eq!(terminal.category, expected, "{what}");
+        let (from, to) = terminal.frames.expect("rows are concerned");
+        assert_eq!(from, BAD, "{what}");
+        assert!(to == BAD || !at_once && to < ROWS, "{what}: {to}");
+    }
+    for error in &errors {
+        let Answer::Status(status) = answer else {
+            panic!("{what}: {error:?}");
+        };
+        assert_eq!(error.status, Some(*status), "{what}");
+        assert_eq!(error.category, category(*status), "{what}");
+        let policies = [Policy::Retriable, Policy::RetriableOther];
+        assert!(policies.contains(&error.policy), "{what}: {error:?}");
+        assert_eq!(error.message, "refused by the script", "{what}");
+        assert_eq!(error.frames, Some((BAD, BAD)), "{what}");
+        assert!(error.wire_seq.is_some(), "{what}");
+    }
+    if matches!(answer, Answer::Status(_)) && fate != Fate::Terminal {
+        assert!(!errors.is_empty(), "{what}: a refusal is told");
+    }
+    let events = told.connections.lock().unwrap();
+    let endpoint = peer.addr().to_string();
+    let connected = ConnectionEvent::Connected { endpoint };
+    assert_eq!(events[0], connected, "{what}");
+    let again = events.iter();
+    let again = again.filter(|e| matches!(e, ConnectionEvent::Reconnected { .. }));
+    let served = peer.heard().iter().filter(|h| !h.sent.is_empty()).count();
+    assert!(again.count() + 1 >= served, "{what}: {events:?}");
+    if let Answer::Upgrade(status, _) = answer {
+        let text = status.to_string();
+        let failed = |event: &&ConnectionEvent| match event {
+            ConnectionEvent::AttemptFailed { cause, .. }
+            | ConnectionEvent::AllUnreachable { cause, .. }
+            | ConnectionEvent::AuthFailed { cause, .. } => {
+                cause.contains(&text) || cause.contains("role")
+            }
+            _ => false,
+        };
+        let count = events.iter().filter(failed).count();
+        assert!(count >= 1, "{what}: {events:?}");
+    }
 }
 
 /// A good server gets exactly what is left.

@@ -6,13 +6,13 @@
 )]
 
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use forebay::{Engine, Error, Producer, TimestampNanos};
-use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
+use forebay_loadgen::sink::{Depth, Sink, SinkConfig, TlsIdentity};
 
 use tls_rig::{Authority, End, Front};
 
@@ -338,19 +338,51 @@ fn two_hundred_megabytes_arrive_as_they_were_sent() {
     assert_eq!(count, BIG_ROWS);
 }
 
+/// A sink that speaks TLS itself.
+fn tls_sink(authority: &Authority) -> Sink {
+    let (certificate, key) = authority.pem(&["localhost"]);
+    let identity = TlsIdentity::from_pem(certificate.as_bytes(), key.as_bytes()).unwrap();
+    let config = SinkConfig {
+        tls: Some(identity),
+        ..SinkConfig::default()
+    };
+    Sink::start(config).unwrap()
+}
+
+#[test]
+fn connections_cut_under_tls_are_made_again() {
+    let dir = loadgen::scratch();
+    let authority = Authority::new("ours");
+    let sink = tls_sink(&authority);
+    let roots = authority.file(dir.path());
+    let connect = secure("localhost", sink.addr().port(), &roots, "");
+    let engine = Engine::connect(&connect).unwrap();
+    let mut producer = engine.producer().unwrap();
+    for n in 0..20 {
+        row(&mut producer, n, "x");
+        producer.publish().unwrap();
+        engine.wait_acked(PATIENCE).unwrap();
+        sink.cut_connections();
+    }
+    engine.close().unwrap();
+    let totals = sink.stop();
+    assert_eq!(totals.rows, 20);
+    assert!(totals.upgrades >= 19, "{totals:?}");
+}
+
 #[test]
 #[ignore = "prints throughput: run alone, in release"]
 fn throughput_beside_plain() {
     let dir = loadgen::scratch();
     let authority = Authority::new("ours");
-    let sink = Sink::start(SinkConfig::default()).unwrap();
-    let front = Front::start(sink.addr(), authority.server(&["localhost"]), End::Never);
+    let plain = Sink::start(SinkConfig::default()).unwrap();
+    let secured = tls_sink(&authority);
     let roots = authority.file(dir.path());
     let texts: Vec<String> = (0..64).map(big_text).collect();
     let ring = "intake_ring_bytes=16m;";
-    let address: SocketAddr = sink.addr();
     for _ in 0..3 {
-        push_big(&format!("ws::addr={address};{ring}{COMMON}"), &texts);
-        push_big(&secure("localhost", front.port(), &roots, ring), &texts);
+        push_big(&format!("ws::addr={};{ring}{COMMON}", plain.addr()), &texts);
+        let connect = secure("localhost", secured.addr().port(), &roots, ring);
+        push_big(&connect, &texts);
     }
 }

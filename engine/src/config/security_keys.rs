@@ -80,11 +80,7 @@ pub(super) fn security(params: &mut Params, tls: bool) -> Result<Security, Error
             }
         }
     }
-    let verify = match verify.1.as_deref() {
-        None | Some("on") => true,
-        Some("unsafe_off") => false,
-        Some(value) => return Err(invalid("tls_verify", value, "on or unsafe_off")),
-    };
+    let verify = switched(&verify, true, ["on", "unsafe_off"])?;
     if password.1.is_some() {
         return Err(Error::config(
             "tls_roots_password",
@@ -96,16 +92,27 @@ pub(super) fn security(params: &mut Params, tls: bool) -> Result<Security, Error
         let reason = "contradicts tls_roots: remove one of them";
         return Err(Error::config("tls_verify", format!("unsafe_off {reason}")));
     }
-    let retry_auth = match params.take("on_auth_error").as_deref() {
-        None | Some("terminal") => false,
-        Some("retry") => true,
-        Some(value) => return Err(invalid("on_auth_error", value, "terminal or retry")),
-    };
+    let on_auth_error = ("on_auth_error", params.take("on_auth_error"));
+    let retry_auth = switched(&on_auth_error, false, ["retry", "terminal"])?;
     Ok(Security {
         roots,
         verify,
         retry_auth,
     })
+}
+
+/// A key with a word for true and a word for false.
+fn switched(
+    (key, value): &(&str, Option<String>),
+    default: bool,
+    [yes, no]: [&str; 2],
+) -> Result<bool, Error> {
+    match value {
+        None => Ok(default),
+        Some(value) if value.eq_ignore_ascii_case(yes) => Ok(true),
+        Some(value) if value.eq_ignore_ascii_case(no) => Ok(false),
+        Some(value) => Err(invalid(key, value, &format!("{yes} or {no}"))),
+    }
 }
 
 /// Why key stores are not read, and how to turn one into PEM. The password is not repeated.

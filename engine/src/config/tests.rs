@@ -489,7 +489,7 @@ fn credentials_come_whole_or_not_at_all() {
         ("username=u;pass=p;password_file=/p", "password_file"),
         ("password_file=/p", "username"),
         ("username=u;token_file=/t", "token"),
-        ("on_auth_error=RETRY", "on_auth_error"),
+        ("on_auth_error=yes", "on_auth_error"),
     ] {
         assert_eq!(refused_key(rest), key, "{rest}");
     }
@@ -502,7 +502,7 @@ fn credentials_may_be_files() {
     assert_eq!(token, Auth::Bearer(file("/run/token")));
     let password = parse("username=u;password_file=p").auth;
     assert_eq!(password.file(), Some(&"p".into()));
-    assert!(parse("on_auth_error=retry").security.retry_auth);
+    assert!(parse("on_auth_error=Retry").security.retry_auth);
     assert!(!parse("on_auth_error=terminal").security.retry_auth);
 }
 

@@ -1,7 +1,7 @@
 //! Which server is tried next (protocol.md section 13.3).
 //!
-//! The best by its last outcome goes first, ties in the order of `addr`. One round tries each
-//! server once.
+//! The best by its last outcome goes first, ties in the order of `addr`; of equals, the one whose
+//! connection has just ended goes last. One round tries each server once.
 
 use std::fmt;
 
@@ -121,7 +121,7 @@ impl Endpoints {
         host.mismatched = failure == Failure::DurableMismatch;
         self.role_rejected |= matches!(failure, Failure::Role { .. });
         if self.hosts.iter().any(|host| !host.attempted) {
-            self.pick();
+            self.pick(None);
             return None;
         }
         let end = if self.role_rejected {
@@ -146,7 +146,7 @@ impl Endpoints {
     /// The connection to the present server ended: others are better now.
     pub(crate) fn lost(&mut self, failure: Failure) {
         self.hosts[self.current].health = failure.health();
-        self.pick();
+        self.pick(Some(self.current));
     }
 
     /// All were tried: what they answered is old news, but the last good one stays ahead.
@@ -164,7 +164,7 @@ impl Endpoints {
             }
         }
         self.clear_attempts();
-        self.pick();
+        self.pick(None);
     }
 
     fn clear_attempts(&mut self) {
@@ -174,10 +174,11 @@ impl Endpoints {
         }
     }
 
-    fn pick(&mut self) {
+    /// The best of those that are left; `lost` only if it is better than all others.
+    fn pick(&mut self, lost: Option<usize>) {
         let left = self.hosts.iter().enumerate();
         let left = left.filter(|(_, host)| !host.attempted);
-        let best = left.min_by_key(|(_, host)| host.health);
+        let best = left.min_by_key(|(index, host)| (host.health, Some(*index) == lost));
         self.current = best.expect("a round has hosts left").0;
     }
 }
@@ -220,6 +221,18 @@ mod tests {
         endpoints.succeeded();
         endpoints.lost(Failure::Transport);
         assert_eq!(names(&mut endpoints, &[Failure::Transport; 4]), "bca.a");
+    }
+
+    #[test]
+    fn of_equals_the_one_just_lost_goes_last() {
+        let mut endpoints = three();
+        let mut walk = String::new();
+        for _ in 0..6 {
+            walk.push_str(&endpoints.current().host);
+            endpoints.succeeded();
+            endpoints.lost(Failure::Transport);
+        }
+        assert_eq!(walk, "abcaba");
     }
 
     #[test]

@@ -47,11 +47,11 @@ impl Engine {
         let (frames, bytes, untaken) = match released {
             Ok(counts) => counts,
             Err(error) => {
-                let Some(earlier) = self.gate.take_undelivered() else {
+                let Some(terminal) = self.gate.take_undelivered() else {
                     return Err(error);
                 };
                 tracing::warn!(%error, "FB-C006 the slot was not left as it should be");
-                return Err(earlier);
+                return Err(terminal);
             }
         };
         if self.gate.terminal().is_some() {

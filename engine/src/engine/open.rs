@@ -66,8 +66,8 @@ impl Engine {
             );
         }
         let handover = open_slot_watched(&RealFs, &config, &outfit.progress)?;
-        let held = HeldLock::new(handover.as_ref().map(|handover| handover.slot.lock.clone()));
         warn_of_shortage(&config);
+        let held = HeldLock::new(handover.as_ref().map(|handover| handover.slot.lock.clone()));
         let bell = EventFd::new().map_err(|error| unsupported("eventfd", &error))?;
         let gate = Arc::new(Gate::observed(bell, config.events));
         let report = handover.as_ref().map(|handover| &handover.slot.report);

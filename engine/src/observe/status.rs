@@ -37,7 +37,8 @@ pub struct ShardStatus {
     pub state: ShardState,
     /// `host:port` of the server, while one is connected.
     pub endpoint: Option<String>,
-    /// How long no server has been connected; `None` while one is.
+    /// How long no server has been connected; `None` while one is, and until the first attempt
+    /// of this engine has failed.
     pub outage: Option<Duration>,
     /// Connection attempts of this outage.
     pub attempts: u64,

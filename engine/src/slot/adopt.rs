@@ -83,7 +83,7 @@ fn adopt_guarded(
         // No room for a spare: nothing will be appended.
         total_bytes: 0,
         lock_retry: Duration::ZERO,
-        progress: RecoveryProgress::default(),
+        progress: RecoveryProgress::new(),
     };
     let outcome = match recover(fs, &options, &dir, lock.clone()) {
         Err(Error::Corrupt {
@@ -116,8 +116,13 @@ fn recover(fs: &dyn Fs, options: &SlotOptions, dir: &Path, lock: File) -> Result
     }
     let survey = survey(fs, dir, &entries)?;
     let mut report = RecoveryReport::default();
-    let mut inventory = Inventory::default();
-    match Recovery::read(fs, dir, survey, &options.progress, &mut inventory)? {
+    match Recovery::read(
+        fs,
+        dir,
+        survey,
+        &options.progress,
+        &mut Inventory::default(),
+    )? {
         Ok(recovery) => {
             let mut opened = recovery.commit(fs, options, dir, lock, report)?;
             opened.report.elapsed_nanos = fs.now().saturating_sub(started);

@@ -62,16 +62,16 @@ pub(crate) fn unreplayable(sender_id: &str, n: u32) -> String {
     format!("{sender_id}.unreplayable-{n}")
 }
 
+/// Whether a directory beside the slots is one that was set aside, by whomever.
+pub(crate) fn is_unreplayable(name: &str) -> bool {
+    name.contains(".unreplayable-")
+}
+
 /// Whether a sender may have this name: every client allows these characters only, so neither
 /// hidden directories nor slots that were set aside nor copies with a suffix are meant.
 pub(crate) fn is_sender_id(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     !name.is_empty() && name.bytes().all(allowed)
-}
-
-/// Whether a directory beside the slots is one that was set aside, by whomever.
-pub(crate) fn is_unreplayable(name: &str) -> bool {
-    name.contains(".unreplayable-")
 }
 
 /// Whether a file of this name may be a segment.

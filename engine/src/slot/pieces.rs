@@ -10,7 +10,7 @@ use super::takeover::Peeked;
 use crate::error::Error;
 use crate::io::{BLOCK, File, Fs, OpenMode, Region};
 
-/// Bytes of a piece; the last of a file is shorter.
+/// Bytes of a piece that the caller reads; the last of a file is shorter.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
 
 /// The bytes of one file, piece by piece.
@@ -21,10 +21,14 @@ pub(crate) trait Pieces {
     fn piece(&self) -> &[u8];
 }
 
-/// Reads the pieces of one file after the other, into memory that the caller has.
+/// Reads the pieces of one file after the other, into memory that the caller has: all of them, or
+/// every nth.
 pub(super) struct SegmentReader<'a> {
     fs: &'a dyn Fs,
     dir: &'a Path,
+    /// Pieces of other readers before this one's next.
+    others: usize,
+    readers: usize,
     /// The files to be read; the first is being read.
     segments: &'a [Peeked],
     offset: u64,
@@ -45,18 +49,27 @@ enum Direct {
 }
 
 impl<'a> SegmentReader<'a> {
-    pub(super) fn new(fs: &'a dyn Fs, dir: &'a Path, segments: &'a [Peeked]) -> Self {
+    /// Number `reader` of `readers` that take turns, all with the same memory for a piece.
+    pub(super) fn new(
+        fs: &'a dyn Fs,
+        dir: &'a Path,
+        segments: &'a [Peeked],
+        reader: usize,
+        readers: usize,
+    ) -> Self {
         Self {
             fs,
             dir,
+            others: reader,
+            readers,
             segments,
             offset: 0,
             open: None,
         }
     }
 
-    /// Reads the next piece into the start of `into`, which has [`PIECE_BYTES`], and answers its
-    /// length; `None` behind the last file.
+    /// Reads the next piece, as much as `into` has room for, and answers its length; `None` behind
+    /// the last file.
     pub(super) fn read(&mut self, into: &mut Region) -> Option<Result<usize, Error>> {
         loop {
             let (segment, rest) = self.segments.split_first()?;
@@ -67,10 +80,18 @@ impl<'a> SegmentReader<'a> {
                 self.open = None;
                 continue;
             }
-            let len = usize::try_from(left).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
-            let read = self.piece(segment, len, into);
+            let room = into.bytes();
+            let len = usize::try_from(left).map_or(room, |left| left.min(room));
+            let mine = self.others == 0;
+            let read = mine.then(|| self.piece(segment, len, into).map(|()| len));
             self.offset += len as u64;
-            return Some(read.map(|()| len));
+            match read {
+                None => self.others -= 1,
+                Some(read) => {
+                    self.others = self.readers - 1;
+                    return Some(read);
+                }
+            }
         }
     }
 

@@ -70,24 +70,15 @@ impl Recovery {
         let sorted = scan_all(fs, dir, &survey.segments, &mut fold, &range, progress)?;
         drop(survey.segments);
         *inventory = sorted.inventory(Fsn(claimed));
-        let mut chain = decide(dir, &survey.manifest, &sorted.damaged, sorted.found)?;
+        let blank = sorted.blank.first().map(String::as_str);
+        let damaged = (sorted.damaged.as_slice(), blank);
+        let mut chain = decide(dir, &survey.manifest, damaged, sorted.found)?;
         let extras = std::mem::take(&mut chain.extras);
-        let zeroed = sorted.blank.first().cloned();
         let mut unfinished = sorted.blank;
         unfinished.extend(survey.temporaries);
         let leftovers = Leftovers::new(extras, sorted.damaged, unfinished);
         let (Some(first), Some(last)) = (chain.links.first(), chain.links.last()) else {
-            return match (bounds(&survey.manifest), zeroed) {
-                (Some((_, active)), Some(name)) => Err(Error::Corrupt {
-                    path: dir.join(name),
-                    offset: 0,
-                    reason: format!(
-                        "nothing but zeros, and no file has the frames from FSN {active} on, which \
-                         sf-manifest.bin names: they may have been here"
-                    ),
-                }),
-                _ => Ok(Err(leftovers)),
-            };
+            return Ok(Err(leftovers));
         };
         // An official client may have acked an unfinished group locally: its numbers count.
         let end = last.end_fsn();
@@ -187,7 +178,7 @@ fn bounds(manifest: &Manifest) -> Option<(u64, u64)> {
 fn decide(
     dir: &Path,
     manifest: &Manifest,
-    damaged: &[Damaged],
+    (damaged, blank): (&[Damaged], Option<&str>),
     found: Vec<Candidate>,
 ) -> Result<Chain, Error> {
     if let Some((head, active)) = bounds(manifest) {
@@ -196,6 +187,7 @@ fn decide(
             head,
             active,
             damaged,
+            blank,
         };
         return judge.decide(found);
     }

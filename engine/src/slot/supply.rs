@@ -1,9 +1,11 @@
-//! The pieces of a slot's files, read ahead by a second thread.
+//! The pieces of a slot's files, read ahead by two threads.
 //!
-//! Checking a piece takes a tenth of the time of reading it: the disk must not wait meanwhile. The
-//! thread (`forebay-read`) lives for one scan. A small slot, and one that cannot have a thread, is
-//! read by the caller.
+//! Checking a piece takes a tenth of the time of reading it, and waking a thread a twentieth: the
+//! disk must not wait meanwhile. So two threads (`forebay-read`) take turns, and there is always a
+//! read under way. They live for one scan. A small slot, and one that cannot have threads, is read
+//! by the caller.
 
+use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
@@ -15,8 +17,12 @@ use crate::error::Error;
 use crate::io::sys::{block_signals, name_thread};
 use crate::io::{Fs, Region};
 
-/// Pieces in memory with a thread: one is checked, one is read, the others wait.
-const PIECES: usize = 8;
+/// Bytes of a piece that is read ahead: each costs two threads a wake-up.
+pub(super) const AHEAD_BYTES: usize = 4 << 20;
+/// Threads that read.
+const READERS: usize = 2;
+/// Pieces in the memory of each: one is read while one is checked or waits.
+const PIECES_EACH: usize = 2;
 /// A slot with fewer bytes than this is read in less time than a thread takes to start.
 const THREAD_FROM_BYTES: u64 = 8 << 20;
 /// Progress of a long scan is logged this often, in nanoseconds.
@@ -39,10 +45,23 @@ pub(super) struct Supply<'a> {
 
 enum Source<'a> {
     Caller(SegmentReader<'a>),
-    Thread {
-        full: Receiver<Result<Filled, Error>>,
-        free: Sender<Region>,
+    Threads {
+        lanes: Vec<Lane>,
+        /// The lane that has the next piece.
+        turn: usize,
     },
+}
+
+/// The near end of a thread that reads.
+struct Lane {
+    full: Receiver<Result<Filled, Error>>,
+    free: Sender<Region>,
+}
+
+/// The far end.
+struct FarEnd {
+    empty: Receiver<Region>,
+    filled: SyncSender<Result<Filled, Error>>,
 }
 
 /// Calls `use_it` with the pieces of `segments`.
@@ -62,44 +81,54 @@ pub(super) fn with_pieces<T>(
         current: None,
         left: 0,
     };
+    let alone = || Source::Caller(SegmentReader::new(fs, dir, segments, 0, 1));
     let bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
-    let mut reader = SegmentReader::new(fs, dir, segments);
     if bytes < THREAD_FROM_BYTES {
-        return use_it(supply(Source::Caller(reader)));
+        return use_it(supply(alone()));
     }
-    let (free, empty) = channel();
-    for _ in 0..PIECES {
-        let memory = Region::new(PIECE_BYTES);
-        let memory = memory.map_err(|source| Error::disk("map memory for", dir, 0, source))?;
-        let _ = free.send(memory);
+    let mut ends = Vec::with_capacity(READERS);
+    for _ in 0..READERS {
+        ends.push(lane().map_err(|source| Error::disk("map memory for", dir, 0, source))?);
     }
-    let (filled, full) = sync_channel(PIECES);
     thread::scope(|scope| {
-        let read = move || {
-            block_signals();
-            name_thread("forebay-read");
-            read_ahead(&mut reader, &empty, &filled);
-        };
-        let source = match thread::Builder::new().spawn_scoped(scope, read) {
-            Ok(_) => Source::Thread { full, free },
-            Err(_) => Source::Caller(SegmentReader::new(fs, dir, segments)),
-        };
-        // The supply is dropped before the scope joins the thread, which ends the thread's wait.
-        use_it(supply(source))
+        let mut lanes = Vec::with_capacity(READERS);
+        for (index, (near, far)) in ends.into_iter().enumerate() {
+            let mut reader = SegmentReader::new(fs, dir, segments, index, READERS);
+            let read = move || {
+                block_signals();
+                name_thread("forebay-read");
+                read_ahead(&mut reader, &far);
+            };
+            if thread::Builder::new().spawn_scoped(scope, read).is_err() {
+                // Without its near end a thread that did start ends.
+                drop(lanes);
+                return use_it(supply(alone()));
+            }
+            lanes.push(near);
+        }
+        // The supply is dropped before the scope joins the threads, which ends their wait.
+        use_it(supply(Source::Threads { lanes, turn: 0 }))
     })
 }
 
+/// Both ends of a lane, with its memory on the way to the thread.
+fn lane() -> io::Result<(Lane, FarEnd)> {
+    let (free, empty) = channel();
+    for _ in 0..PIECES_EACH {
+        // The other end is here.
+        let _ = free.send(Region::new(AHEAD_BYTES)?);
+    }
+    let (filled, full) = sync_channel(PIECES_EACH);
+    Ok((Lane { full, free }, FarEnd { empty, filled }))
+}
+
 /// Until the last file is read, a read fails, or nobody wants more.
-fn read_ahead(
-    reader: &mut SegmentReader<'_>,
-    empty: &Receiver<Region>,
-    filled: &SyncSender<Result<Filled, Error>>,
-) {
-    while let Ok(mut region) = empty.recv()
+fn read_ahead(reader: &mut SegmentReader<'_>, far: &FarEnd) {
+    while let Ok(mut region) = far.empty.recv()
         && let Some(read) = reader.read(&mut region)
     {
         let failed = read.is_err();
-        if filled.send(read.map(|len| (region, len))).is_err() || failed {
+        if far.filled.send(read.map(|len| (region, len))).is_err() || failed {
             return;
         }
     }
@@ -119,11 +148,16 @@ impl Supply<'_> {
 
     fn release(&mut self) {
         if let Some((region, _)) = self.current.take() {
-            match &self.source {
+            match &mut self.source {
                 // Kept for the next piece.
                 Source::Caller(_) => self.current = Some((region, 0)),
-                // A thread that has ended needs none.
-                Source::Thread { free, .. } => drop(free.send(region)),
+                Source::Threads { lanes, turn } => {
+                    // A thread that has ended needs none.
+                    if let Some(lane) = lanes.get(*turn) {
+                        let _ = lane.free.send(region);
+                    }
+                    *turn = (*turn + 1) % READERS;
+                }
             }
         }
     }
@@ -152,11 +186,14 @@ impl Pieces for Supply<'_> {
             return Ok(());
         }
         let lost = || {
-            let source = std::io::Error::other("the thread that reads ahead is gone");
+            let source = io::Error::other("the thread that reads ahead is gone");
             Error::disk("read", self.dir, 0, source)
         };
         let filled = match &mut self.source {
-            Source::Thread { full, .. } => full.recv().map_err(|_| lost())??,
+            Source::Threads { lanes, turn } => {
+                let lane = lanes.get(*turn).ok_or_else(lost)?;
+                lane.full.recv().map_err(|_| lost())??
+            }
             Source::Caller(reader) => {
                 let mut region = match self.current.take() {
                     Some((region, _)) => region,

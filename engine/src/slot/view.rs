@@ -11,7 +11,7 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use super::chain::{Candidate, Damaged, Judge, first_unacked};
+use super::chain::{Candidate, Damaged, Judge, decide_without_manifest, first_unacked};
 use super::chunk::{self, FileHeader, HEADER_BYTES, HEADER_LEN};
 use super::dictionary::Dictionary;
 use super::dictionary_file::next_chunk;
@@ -356,15 +356,16 @@ pub fn is_usual_segment_name(name: &str) -> bool {
 }
 
 /// The names of the segments that form the chain, the active one last; none when the slot was
-/// drained and its clean-up cut short. `manifest` is `(head, active)`.
+/// drained and its clean-up cut short. `manifest` is `(head, active)`, where there is one; `blank` is
+/// a file of nothing but zeros.
 ///
 /// # Errors
 /// `Error::Corrupt` where recovery would say so.
 pub fn chain(
     dir: &Path,
-    manifest: (u64, u64),
+    manifest: Option<(u64, u64)>,
     segments: &[(&str, u64, &Segment)],
-    bad: &[(&str, BadHeader)],
+    (bad, blank): (&[(&str, BadHeader)], Option<&str>),
 ) -> Result<Vec<String>, Error> {
     let damaged: Vec<Damaged> = bad
         .iter()
@@ -381,14 +382,17 @@ pub fn chain(
             scan: segment.0.clone(),
         })
         .collect();
-    let (head, active) = manifest;
-    let judge = Judge {
-        dir,
-        head,
-        active,
-        damaged: &damaged,
+    let chain = match manifest {
+        None => decide_without_manifest(dir, &damaged, "there is no sf-manifest.bin", found)?,
+        Some((head, active)) => Judge {
+            dir,
+            head,
+            active,
+            damaged: &damaged,
+            blank,
+        }
+        .decide(found)?,
     };
-    let chain = judge.decide(found)?;
     Ok(chain.links.into_iter().map(|link| link.name).collect())
 }
 

@@ -258,3 +258,19 @@ fn credentials_can_be_exchanged_while_the_sink_runs() {
     let json = sink.records().to_json().to_string();
     assert!(json.contains("Bearer") && !json.contains("first"), "{json}");
 }
+
+#[test]
+fn thousands_of_reset_connections_leave_nothing_behind() {
+    let sink = scripted("applied 0 -> rst");
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = open();
+    for _ in 0..2000 {
+        let mut client = Client::connect(sink.addr());
+        client.send(&two_trades());
+        assert_eq!(client.hear(), Said::Gone);
+    }
+    until(|| open() < before + 100);
+    let records = sink.records();
+    assert!(records.connections.iter().all(|conn| conn.acked == 0));
+    assert_eq!(sink.stop().rows, 4000);
+}

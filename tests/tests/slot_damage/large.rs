@@ -136,7 +136,7 @@ fn startup_time_vs_backlog() {
         assert_eq!(rig.drain(), numbers(0..2 * count * scale() + 1));
     }
     println!("first accepted append with 500 and 2,000 segments: {times:?}");
-    let limit = times[0] * 12 + Duration::from_secs(2);
+    let limit = times[0] * 8 + Duration::from_secs(2);
     assert!(times[1] < limit, "{times:?}");
 }
 

@@ -15,6 +15,7 @@ use std::fs;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use forebay::{Engine, Error, Producer, TimestampNanos};
@@ -304,11 +305,22 @@ impl Rig {
             .collect()
     }
 
-    /// The slot has to be set aside: every byte is kept in the other directory with the reason,
+    /// What `forebay verify` says of the slot: its exit status, 0 for a sound one.
+    pub(crate) fn verify(&self) -> i32 {
+        let tool = Command::new(env!("CARGO_BIN_EXE_forebay_under_test"))
+            .arg("verify")
+            .arg(self.slot())
+            .output()
+            .unwrap();
+        tool.status.code().unwrap()
+    }
+
+    /// The slot has to be set aside, and the tool does not call it sound: every byte is kept in the other directory with the reason,
     /// this is counted and told once, and the engine goes on with an empty slot. Answers the
     /// reason.
     pub(crate) fn assert_set_aside(&self) -> String {
         let before = self.files();
+        assert!(self.verify() > 0, "the tool calls it sound");
         let engine = self.connect().unwrap();
         let told = engine.set_aside().expect("set aside").clone();
         assert_eq!(told.path, self.aside());

@@ -45,6 +45,15 @@ impl Authority {
         self.issue(names, false, rustls::ALL_VERSIONS)
     }
 
+    /// Certificate and key in PEM, for a server that wants them as text.
+    pub(crate) fn pem(&self, names: &[&str]) -> (String, String) {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let params = CertificateParams::new(names).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
     pub(crate) fn expired(&self, names: &[&str]) -> Arc<ServerConfig> {
         self.issue(names, true, rustls::ALL_VERSIONS)
     }

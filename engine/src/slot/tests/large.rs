@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::fsn::Fsn;
 use crate::slot::pieces::PIECE_BYTES;
 use crate::slot::segment::SegmentHeader;
+use crate::slot::supply::AHEAD_BYTES;
 use crate::slot::{RecoveryProgress, SlotOptions, open};
 
 /// A file of a chain of the older form, which needs no manifest.
@@ -44,8 +45,10 @@ fn payloads_of(seed: u64, count: u64, longest: u64) -> Vec<Vec<u8>> {
             .wrapping_add(1);
         state >> 33
     };
-    let payload =
-        |_| vec![u8::try_from(random() % 256).unwrap(); 1 + (random() % longest) as usize];
+    let payload = |_| {
+        let byte = u8::try_from(random() % 256).unwrap();
+        vec![byte; 1 + usize::try_from(random() % longest).unwrap()]
+    };
     (0..count).map(payload).collect()
 }
 
@@ -61,13 +64,11 @@ fn options_with(progress: &RecoveryProgress) -> SlotOptions {
 fn large_slot() -> (Disk, Vec<Vec<u8>>, u64) {
     let disk = empty_slot();
     let mut all = Vec::new();
-    let mut symbols = 0;
-    for generation in 0..4 {
-        let mut frames = payloads_of(generation, 60, 90_000);
+    for generation in 0..4u32 {
+        let mut frames = payloads_of(generation.into(), 60, 90_000);
         let name = format!("symbol {generation}");
-        frames.push(message(symbols, &[&name], 2 * PIECE_BYTES));
-        symbols += 1;
-        put(&disk, generation, all.len() as u64, &frames, 12_345);
+        frames.push(message(generation, &[&name], 2 * PIECE_BYTES));
+        put(&disk, generation.into(), all.len() as u64, &frames, 12_345);
         all.extend(frames);
     }
     let bytes = disk
@@ -158,41 +159,43 @@ fn a_failing_read_in_the_middle_is_a_disk_error_and_changes_nothing() {
 }
 
 #[test]
-fn another_thread_sees_a_slow_recovery_move_piece_by_piece() {
+fn another_thread_sees_a_slow_recovery_move() {
     let disk = empty_slot();
-    for generation in 0..3 {
-        put(
-            &disk,
-            generation,
-            generation,
-            &[vec![3; 4 * PIECE_BYTES - 32]],
-            0,
-        );
+    for generation in 0..4 {
+        let payload = vec![3; 3 * AHEAD_BYTES - 32];
+        put(&disk, generation, generation, &[payload], 0);
     }
     let (go, gate) = channel();
     let gate = Mutex::new(gate);
     disk.before_pieces(move || gate.lock().unwrap().recv().unwrap());
     let progress = RecoveryProgress::new();
     let options = options_with(&progress);
+    let pieces = || progress.bytes_scanned() / AHEAD_BYTES as u64;
     std::thread::scope(|scope| {
+        // Dropped with this closure, so that a failed assertion leaves nobody waiting.
+        let go = go;
         let opening = scope.spawn(|| open(&disk, &options).unwrap());
         let until = Instant::now() + Duration::from_secs(30);
-        for piece in 1..=12u64 {
+        for allowed in 1..=12u64 {
             go.send(()).unwrap();
-            while progress.bytes_scanned() < piece * PIECE_BYTES as u64 {
-                assert!(Instant::now() < until, "stuck before piece {piece}");
+            // One of the two threads may be up to three pieces ahead of the other.
+            let least = if allowed == 12 {
+                12
+            } else {
+                allowed.saturating_sub(3)
+            };
+            while pieces() < least {
+                assert!(Instant::now() < until, "stuck before piece {allowed}");
                 std::thread::yield_now();
             }
-            assert_eq!(progress.bytes_scanned(), piece * PIECE_BYTES as u64);
-            assert_eq!(progress.bytes_total(), 12 * PIECE_BYTES as u64);
-            assert!(progress.segments_scanned() <= piece / 4);
-            assert!(piece == 12 || progress.scan_nanos() == 0);
+            assert!(pieces() <= allowed);
+            let known = pieces() == 0 || progress.bytes_total() == 12 * AHEAD_BYTES as u64;
+            assert!(known && progress.segments_scanned() <= pieces() / 3);
+            assert!(allowed == 12 || progress.scan_nanos() == 0);
         }
-        // What follows the scan reads nothing as large; should it, it must not wait for ever.
-        drop(go);
-        assert_eq!(opening.join().unwrap().next, Fsn(3));
+        assert_eq!(opening.join().unwrap().next, Fsn(4));
     });
-    assert_eq!(progress.segments_scanned(), 3);
+    assert_eq!(progress.segments_scanned(), 4);
 }
 
 #[test]

@@ -71,7 +71,12 @@ impl Session {
         self.flush(socket)?;
         let mut taken = 0;
         while taken < bytes.len() && !self.holds() {
-            taken += self.tls.writer().write(&bytes[taken..])?;
+            let accepted = self.tls.writer().write(&bytes[taken..])?;
+            if accepted == 0 {
+                // Nothing is held back and nothing is taken: this side has ended the session.
+                return Err(ErrorKind::BrokenPipe.into());
+            }
+            taken += accepted;
             self.flush(socket)?;
         }
         if taken == 0 && !bytes.is_empty() {
