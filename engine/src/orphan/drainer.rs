@@ -74,7 +74,13 @@ impl Outcome {
 impl Job {
     /// Drains the slot. `tell` gets what happens meanwhile.
     pub(super) fn run(self, tell: &dyn Fn(DrainerEvent)) -> Outcome {
-        match adopt(&RealFs, &self.sf_dir, &self.name, self.config.segment_bytes) {
+        let adopted = {
+            let Some(_turn) = self.stop.turn() else {
+                return Outcome::Passed;
+            };
+            adopt(&RealFs, &self.sf_dir, &self.name, self.config.segment_bytes)
+        };
+        match adopted {
             Ok(Adoption::Slot(slot)) => self.deliver(*slot, tell),
             Ok(Adoption::Empty) => Outcome::Drained { acked: 0 },
             Ok(Adoption::Passed) => Outcome::Passed,

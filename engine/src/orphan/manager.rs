@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::drainer::{Job, Outcome};
 use super::stop::Stop;
-use super::{Orphan, report_failed, scan};
+use super::{Obstacle, Orphan, report_failed, scan};
 use crate::config::Config;
 use crate::error::Error;
 use crate::io::sys::{RealFs, block_signals, monotonic_nanos, name_thread, yield_to_others};
@@ -83,6 +83,8 @@ impl Orphans {
             mismatched: BTreeMap::new(),
             orphans: BTreeMap::new(),
             settled: false,
+            held: false,
+            tried: BTreeSet::new(),
             plan,
         };
         let thread = start("forebay-orp", move || manager.run())?;
@@ -146,14 +148,19 @@ struct Manager {
     orphans: BTreeMap<String, u64>,
     /// The last look found nothing that could be drained.
     settled: bool,
+    /// The last look found slots that somebody holds.
+    held: bool,
+    /// Slots that a drainer was started for.
+    tried: BTreeSet<String>,
 }
 
 impl Manager {
     fn run(&mut self) {
-        let interval = self.plan.config.orphans.scan_interval;
-        let interval = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+        let interval = nanos(self.plan.config.orphans.scan_interval);
         let mut first = true;
         let mut next_look = monotonic_nanos();
+        // A process that was killed holds its locks until its last write has landed.
+        let mut second_look = Some(self.plan.config.lock_retry);
         while self.stop.deadline().is_none() {
             let now = monotonic_nanos();
             if now >= next_look {
@@ -163,10 +170,18 @@ impl Manager {
             }
             self.launch();
             let idle = self.active.is_empty() && self.waiting.is_empty();
-            match self.plan.until {
-                Until::TriedOnce if idle => return,
-                Until::Empty if idle && (self.settled || self.orphans.is_empty()) => return,
-                _ => {}
+            let done = idle
+                && match self.plan.until {
+                    Until::Stopped => false,
+                    Until::Empty => self.settled || self.orphans.is_empty(),
+                    Until::TriedOnce => true,
+                };
+            if done {
+                match second_look.take().filter(|_| self.held) {
+                    Some(pause) => next_look = monotonic_nanos().saturating_add(nanos(pause)),
+                    None if next_look > monotonic_nanos() => return,
+                    None => continue,
+                }
             }
             let wait = Duration::from_nanos(next_look.saturating_sub(monotonic_nanos()));
             match self.inbox.recv_timeout(wait) {
@@ -214,14 +229,18 @@ impl Manager {
         }
         let (mut orphans, mut waiting) = (BTreeMap::new(), VecDeque::new());
         let unmarked = lock(&UNMARKED);
+        self.held = false;
         for orphan in found {
+            let again = self.plan.until != Until::TriedOnce || !self.tried.contains(&orphan.name);
             if self.active.contains(&orphan.name) {
                 orphans.insert(orphan.name, orphan.bytes);
             } else if orphan.obstacle.is_none() {
                 orphans.insert(orphan.name.clone(), orphan.bytes);
-                if !unmarked.contains(&self.plan.sf_dir.join(&orphan.name)) {
+                if again && !unmarked.contains(&self.plan.sf_dir.join(&orphan.name)) {
                     waiting.push_back(orphan);
                 }
+            } else {
+                self.held |= orphan.obstacle == Some(Obstacle::Held);
             }
         }
         drop(unmarked);
@@ -246,6 +265,7 @@ impl Manager {
             let sender = self.sender.clone();
             let name = orphan.name.clone();
             self.active.insert(orphan.name.clone());
+            self.tried.insert(orphan.name.clone());
             let work = move || {
                 yield_to_others();
                 // The manager may have given up waiting for this drainer.
@@ -318,4 +338,8 @@ impl Manager {
         counters.orphan_slots.set(self.orphans.len() as u64);
         counters.orphan_bytes.set(self.orphans.values().sum());
     }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
-//! How drainers are told to end.
+//! What the drainers of one manager share: how they are told to end, and whose turn it is to read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::router::gate::{Gate, lock};
 
@@ -11,6 +11,7 @@ pub(crate) struct Stop {
     /// Monotonic; `u64::MAX` while nobody asked.
     deadline: AtomicU64,
     gates: Mutex<Vec<Arc<Gate>>>,
+    adopting: Mutex<()>,
 }
 
 impl Stop {
@@ -18,6 +19,7 @@ impl Stop {
         Self {
             deadline: AtomicU64::new(u64::MAX),
             gates: Mutex::default(),
+            adopting: Mutex::default(),
         }
     }
 
@@ -34,6 +36,14 @@ impl Stop {
     /// When to end, if somebody asked.
     pub(super) fn deadline(&self) -> Option<u64> {
         Some(self.deadline.load(Ordering::Acquire)).filter(|deadline| *deadline != u64::MAX)
+    }
+
+    /// Waits for the turn to recover a slot: its backlog is read as fast as the disk goes, and the
+    /// foreground's writes wait behind as many readers as there are. `None` when somebody asked to
+    /// stop meanwhile.
+    pub(super) fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        let turn = lock(&self.adopting);
+        self.deadline().is_none().then_some(turn)
     }
 
     /// From now on `gate` is told, at once if somebody asked already.

@@ -1,5 +1,6 @@
 //! What drainers cost the foreground: printed, not asserted, for decision 0008.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use forebay::{Engine, Producer, TimestampNanos};
@@ -9,9 +10,10 @@ use crate::until;
 
 const ORPHANS: usize = 4;
 /// Frames of an orphan, of about 2 KiB: more than is drained while the foreground is measured.
-const FRAMES: i64 = 60_000;
+const FRAMES: i64 = 100_000;
 const ROWS: i64 = 100;
-const FLUSHES: usize = 4_000;
+const FLUSHES: usize = 1_000;
+const SPRINT: Duration = Duration::from_secs(1);
 const PERIOD: Duration = Duration::from_millis(1);
 
 fn batch(producer: &mut Producer, rows: i64, text: &str) {
@@ -37,14 +39,16 @@ fn leave(rig: &Rig, id: &str) {
     engine.close().expect_err("nobody listens");
 }
 
-/// `flush()` of 100 rows a millisecond, open loop; then as fast as it goes for a while.
-fn measure(rig: &Rig, drain: bool) {
-    let more = if drain {
-        "drain_orphans=on;"
-    } else {
-        "drain_orphans=off;"
-    };
-    let more = format!("pin=on;close_flush_timeout_millis=0;{more}");
+fn foreground(rig: &Rig, drain: bool) -> Engine {
+    if drain {
+        for n in 0..ORPHANS {
+            leave(rig, &format!("s{n}"));
+        }
+    }
+    // What was just written is no orphan's cost.
+    assert!(Command::new("sync").status().unwrap().success());
+    let switch = if drain { "on" } else { "off" };
+    let more = format!("pin=on;close_flush_timeout_millis=0;drain_orphans={switch};");
     let conf = rig.conf("own", &rig.address.to_string(), &more);
     let conf = conf
         .replace("pin=off;", "")
@@ -53,6 +57,14 @@ fn measure(rig: &Rig, drain: bool) {
     if drain {
         until(&engine, "four drainers", |s| s.drainers_active == 4);
     }
+    engine
+}
+
+/// `flush()` of 100 rows a millisecond, open loop.
+fn latency(drain: bool) {
+    let rig = Rig::new();
+    let _sink = rig.counting_sink();
+    let engine = foreground(&rig, drain);
     let mut producer = engine.producer().unwrap();
     let mut times = Vec::with_capacity(FLUSHES);
     let start = Instant::now();
@@ -64,44 +76,42 @@ fn measure(rig: &Rig, drain: bool) {
         times.push(due.elapsed());
     }
     times.sort();
-    let at = |share: f64| {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "a rank in a short list"
-        )]
-        let rank = (share * times.len() as f64) as usize;
-        times[rank]
-    };
-    let (from, start) = (engine.stats().rows_acked, Instant::now());
-    while start.elapsed() < Duration::from_secs(3) {
+    let (p50, p99, last) = (
+        times[FLUSHES / 2],
+        times[FLUSHES * 99 / 100],
+        times[FLUSHES - 1],
+    );
+    let busy = engine.stats().drainers_active;
+    println!(
+        "drain={drain} flush p50 {p50:?} p99 {p99:?} max {last:?}; {busy} drainers at the end"
+    );
+    let _ = engine.close();
+}
+
+/// Batches of 1,000 rows as fast as they are taken.
+fn rate(drain: bool) {
+    let rig = Rig::new();
+    let _sink = rig.counting_sink();
+    let engine = foreground(&rig, drain);
+    let mut producer = engine.producer().unwrap();
+    let start = Instant::now();
+    while start.elapsed() < SPRINT {
         batch(&mut producer, 1000, "");
         producer.publish().unwrap();
     }
-    engine.wait_acked(Duration::from_secs(30)).unwrap();
-    let rows = engine.stats().rows_acked - from;
+    let stats = engine.stats();
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-    let rate = rows as f64 / start.elapsed().as_secs_f64() / 1e6;
-    println!(
-        "drain={drain} flush p50 {:?} p99 {:?} p99.9 {:?}; {rate:.2} M rows/s; still draining: {}",
-        at(0.5),
-        at(0.99),
-        at(0.999),
-        engine.stats().drainers_active
-    );
+    let rate = stats.rows_acked as f64 / start.elapsed().as_secs_f64() / 1e6;
+    let busy = stats.drainers_active;
+    println!("drain={drain} {rate:.2} M rows/s acked; {busy} drainers at the end");
     let _ = engine.close();
 }
 
 #[test]
 #[ignore = "prints figures; wants a quiet machine"]
 fn what_drainers_cost() {
-    let rig = Rig::new();
-    for n in 0..ORPHANS {
-        leave(&rig, &format!("s{n}"));
-    }
-    let _sink = rig.counting_sink();
     for drain in [false, true, false, true] {
-        measure(&rig, drain);
+        latency(drain);
+        rate(drain);
     }
 }
