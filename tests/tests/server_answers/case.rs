@@ -115,13 +115,16 @@ fn server(answer: &Answer, always: bool, open: &Arc<AtomicBool>) -> Peer {
 }
 
 /// How many connections the pauses allow within `elapsed`: two at once (the first and the free
-/// retry), then one per doubling pause. Longer pauses than the shortest allowed are fine.
-pub(crate) fn connections_max(elapsed: Duration) -> u64 {
+/// retry), then one per doubling pause. Longer pauses than the shortest allowed are fine. A server
+/// that refuses by its role is asked again after the initial pause each time.
+fn connections_max(answer: &Answer, elapsed: Duration) -> u64 {
+    let by_role = matches!(answer, Answer::Upgrade(421, Some(_)));
+    let max = if by_role { INITIAL } else { MAX };
     let (mut at, mut pause, mut count) = (0, INITIAL, 2);
     let elapsed = u64::try_from(elapsed.as_millis()).unwrap();
     while at + pause <= elapsed {
         at += pause;
-        pause = (2 * pause).min(MAX);
+        pause = (2 * pause).min(max);
         count += 1;
     }
     count
@@ -157,7 +160,7 @@ pub(crate) fn check(answer: &Answer, always: bool, fate: Fate, more: &str) {
     open.store(true, Ordering::Release);
     check_producer(&engine, &receipt, fate, &what);
     let stats = engine.stats();
-    check_connections(&peer, fate, start.elapsed(), &what);
+    check_connections(&peer, answer, fate, start.elapsed(), &what);
     let left = match fate {
         Fate::Delivered => 0,
         _ => ROWS - BAD,
@@ -199,11 +202,11 @@ fn check_producer(engine: &Engine, receipt: &Receipt, fate: Fate, what: &str) {
 }
 
 /// How often the sender came, and what it sent again.
-fn check_connections(peer: &Peer, fate: Fate, elapsed: Duration, what: &str) {
+fn check_connections(peer: &Peer, answer: &Answer, fate: Fate, elapsed: Duration, what: &str) {
     let heard = peer.heard();
     let rows: Vec<_> = heard.iter().map(peer::Heard::rows).collect();
     assert!(
-        heard.len() as u64 <= connections_max(elapsed),
+        heard.len() as u64 <= connections_max(answer, elapsed),
         "{what}: {} connections in {elapsed:?}",
         heard.len()
     );
