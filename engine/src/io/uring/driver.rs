@@ -145,9 +145,11 @@ impl UringIo {
             if data == POLL_BIT | ROOM_BIT | self.line.number {
                 self.line.room_awaited = false;
             }
-            if data == POLL_BIT | self.line.number {
+            // A connection that was dropped meanwhile has nothing to read: nobody would ever look,
+            // and the shard would not sleep over it.
+            if data == POLL_BIT | self.line.number && self.line.socket.is_some() {
                 self.line.readable = true;
-                if !cqueue::more(entry.flags()) && self.line.socket.is_some() {
+                if !cqueue::more(entry.flags()) {
                     self.poll_socket();
                 }
             }
