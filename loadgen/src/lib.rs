@@ -19,6 +19,7 @@ pub mod run;
 pub mod session;
 pub mod signals;
 pub mod sink;
+pub mod soak;
 
 mod conf;
 mod cpu;

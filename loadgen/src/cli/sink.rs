@@ -163,6 +163,7 @@ impl SinkArgs {
                 payload_bytes_max: 0,
                 ..RecordLimits::default()
             }),
+            watch: None,
         })
     }
 }

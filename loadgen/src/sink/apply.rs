@@ -148,6 +148,9 @@ impl<'s> Applier<'s> {
             if self.decodes {
                 walk(&block, &self.dict).map_err(|e| refusal(&e))?;
             }
+            if let Some(watch) = &self.shared.config.watch {
+                watch.look(&block);
+            }
             if let Some(rows) = &mut self.rows {
                 let name = &self.tables[table].shared.name;
                 rows.append(name, &block, &self.dict)

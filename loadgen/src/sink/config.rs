@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::records::RecordLimits;
 use super::script::Script;
 use super::tls::TlsIdentity;
+use super::watch::Watch;
 use forebay_wire::upgrade::{RECV_BUFFER_BYTES_DEFAULT, UpgradePolicy};
 
 /// How far a sink looks into messages.
@@ -55,6 +56,8 @@ pub struct SinkConfig {
     pub tls: Option<TlsIdentity>,
     /// What to remember of connections ([`super::Sink::records`]).
     pub record: Option<RecordLimits>,
+    /// Is shown every block that was applied.
+    pub watch: Option<Watch>,
 }
 
 impl Default for SinkConfig {
@@ -75,6 +78,7 @@ impl Default for SinkConfig {
             script: None,
             tls: None,
             record: None,
+            watch: None,
         }
     }
 }
@@ -100,6 +104,9 @@ impl SinkConfig {
 
     /// Whether every value is looked at.
     pub(super) fn decodes(&self) -> bool {
-        self.depth == Depth::Decode || self.store.is_some() || self.typed
+        self.depth == Depth::Decode
+            || self.store.is_some()
+            || self.typed
+            || self.watch.is_some()
     }
 }

@@ -29,6 +29,7 @@
 //! | `apply` | a message's way: header, dictionary, tables |
 //! | `quick` | the short way for small messages of a known shape |
 //! | `walk` | looking at every value |
+//! | `watch` | showing applied blocks to somebody |
 //! | `script` | what a hostile sink does: rules, their text form |
 //! | `scripted` | connections of a sink with a script, TLS, records or durable acknowledgements |
 //! | `records` | what a sink remembers of its connections |
@@ -54,6 +55,7 @@ mod store;
 mod tls;
 mod totals;
 mod walk;
+mod watch;
 
 pub use config::{Depth, SinkConfig};
 pub use control::basic_authorization;
@@ -64,6 +66,7 @@ pub use script::{
 pub use server::Sink;
 pub use tls::TlsIdentity;
 pub use totals::{TableTotals, Totals};
+pub use watch::Watch;
 
 #[cfg(test)]
 mod answer_tests;
