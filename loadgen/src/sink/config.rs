@@ -104,9 +104,6 @@ impl SinkConfig {
 
     /// Whether every value is looked at.
     pub(super) fn decodes(&self) -> bool {
-        self.depth == Depth::Decode
-            || self.store.is_some()
-            || self.typed
-            || self.watch.is_some()
+        self.depth == Depth::Decode || self.store.is_some() || self.typed || self.watch.is_some()
     }
 }

@@ -43,7 +43,7 @@ pub use self::account::Account;
 pub use self::writer::{WriterOptions, write};
 
 /// How long the writer may take to close, which includes draining.
-const CLOSE_LIMIT: Duration = Duration::from_secs(60);
+const CLOSE_LIMIT: Duration = Duration::from_mins(1);
 /// Attempts to drain the slot at the end.
 const DRAINS_MAX: u32 = 5;
 
