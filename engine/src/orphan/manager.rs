@@ -33,6 +33,10 @@ pub(crate) enum Until {
     /// When it is told to.
     Stopped,
     /// When there is nothing left that it could drain.
+    #[cfg_attr(
+        not(any(test, feature = "internals")),
+        allow(dead_code, reason = "for `forebay drain`, by way of `internals`")
+    )]
     Empty,
     /// When every orphan was tried once.
     TriedOnce,
@@ -104,6 +108,10 @@ impl Orphans {
     }
 
     /// Whether the manager has ended.
+    #[cfg_attr(
+        not(any(test, feature = "internals")),
+        allow(dead_code, reason = "for `forebay drain`, by way of `internals`")
+    )]
     pub(crate) fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }

@@ -63,7 +63,7 @@ fn rot_before_replay(rot: impl FnOnce(&Rig), told: &str) {
 }
 
 #[test]
-fn a_frame_that_rots_before_it_is_read_back_is_never_sent() {
+fn runtime_readback_bad() {
     let frame_5 = HEADER + 64 + 30;
     rot_before_replay(|rig| rig.set(&name(1), frame_5, 0xFF), "CRC");
 }
