@@ -47,6 +47,7 @@ pub(crate) mod router;
 pub(crate) mod shard;
 pub(crate) mod slot;
 pub(crate) mod steward;
+pub(crate) mod units;
 
 /// The README's example compiles as it stands there.
 #[cfg(doctest)]

@@ -25,3 +25,4 @@ mod conf;
 mod cpu;
 mod pin;
 mod progress;
+mod random;

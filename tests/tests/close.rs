@@ -11,7 +11,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,8 @@ use forebay_loadgen::sink::{Sink, SinkConfig};
 use forebay_wire::upgrade::UpgradePolicy;
 
 mod loadgen;
+
+use loadgen::Running;
 
 /// What a close may take beyond its limit on a busy machine.
 const GRACE: Duration = Duration::from_millis(500);
@@ -181,39 +183,20 @@ fn dropping_an_engine_closes_it_once() {
 
 /// A process that was told to end; killed when a test fails.
 struct Closing {
-    child: Child,
+    process: Running,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
 
 impl Closing {
     fn start(conf: &str, frames: u64) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_closing"))
-            .args([conf, &frames.to_string()])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert_eq!(lines.next().unwrap().unwrap(), "ready");
-        Self { child, lines }
-    }
-
-    fn terminate(&self) {
-        let kill = format!("kill -TERM {}", self.child.id());
-        assert!(
-            Command::new("sh")
-                .args(["-c", &kill])
-                .status()
-                .unwrap()
-                .success()
+        let mut process = Running::start(
+            Command::new(env!("CARGO_BIN_EXE_closing"))
+                .args([conf, &frames.to_string()])
+                .stdout(Stdio::piped()),
         );
-    }
-}
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        // It has ended, unless the test failed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let mut lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+        Self { process, lines }
     }
 }
 
@@ -225,11 +208,11 @@ fn sigterm_with_backlog() {
     let silent_address = silent.local_addr().unwrap().to_string();
     for address in [NOWHERE, &silent_address] {
         let dir = loadgen::scratch();
-        let mut process = Closing::start(&conf(dir.path(), address, 2000, ""), 1000);
-        process.terminate();
+        let mut closing = Closing::start(&conf(dir.path(), address, 2000, ""), 1000);
+        closing.process.terminate();
         let start = Instant::now();
-        let last = process.lines.by_ref().last().unwrap().unwrap();
-        let status = process.child.wait().unwrap();
+        let last = closing.lines.by_ref().last().unwrap().unwrap();
+        let status = closing.process.0.wait().unwrap();
         let took = start.elapsed();
         assert!(took < Duration::from_secs(2) + GRACE, "{took:?}");
         assert!(took > Duration::from_millis(1900), "{took:?}");
@@ -240,12 +223,16 @@ fn sigterm_with_backlog() {
         );
         assert_eq!(left(dir.path()), 1000);
 
-        let mut process = Closing::start(&conf(dir.path(), address, 60_000, ""), 1);
-        process.terminate();
+        let mut closing = Closing::start(&conf(dir.path(), address, 60_000, ""), 1);
+        closing.process.terminate();
         std::thread::sleep(Duration::from_millis(100));
-        process.terminate();
+        closing.process.terminate();
         let start = Instant::now();
-        assert_eq!(process.child.wait().unwrap().code(), Some(130), "at once");
+        assert_eq!(
+            closing.process.0.wait().unwrap().code(),
+            Some(130),
+            "at once"
+        );
         assert!(start.elapsed() < GRACE);
         let kept = || {
             Engine::connect(

@@ -7,12 +7,14 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use forebay::{Engine, Error};
 
 mod loadgen;
+
+use loadgen::Running;
 
 /// How long the holder is stopped: nothing in the lock knows about time.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -55,23 +57,23 @@ fn stale_lock_pid_reuse() {
 
 /// Another process that holds the slot; killed on drop.
 struct Holder {
-    child: Child,
+    process: Running,
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
 impl Holder {
     fn start(conf: &str) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_slot_client"))
-            .args(["ours", conf])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let orders = child.stdin.take();
-        let answers = BufReader::new(child.stdout.take().unwrap());
+        let mut process = Running::start(
+            Command::new(env!("CARGO_BIN_EXE_slot_client"))
+                .args(["ours", conf])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped()),
+        );
+        let orders = process.0.stdin.take();
+        let answers = BufReader::new(process.0.stdout.take().unwrap());
         let mut holder = Self {
-            child,
+            process,
             orders,
             answers,
         };
@@ -95,25 +97,6 @@ impl Holder {
         let last = format!("accepted {}", first + count - 1);
         while self.answer() != last {}
     }
-
-    fn signal(&self, name: &str) {
-        let kill = format!("kill -{name} {}", self.child.id());
-        assert!(
-            Command::new("sh")
-                .args(["-c", &kill])
-                .status()
-                .unwrap()
-                .success()
-        );
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        // It has ended, unless the test failed; SIGKILL ends a stopped process too.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// Field report `paused-holder`.
@@ -123,7 +106,7 @@ fn paused_holder() {
     let conf = conf(dir.path());
     let mut holder = Holder::start(&conf);
     holder.publish(0, 100);
-    holder.signal("STOP");
+    holder.process.signal("STOP");
     let stopped = Instant::now();
     while stopped.elapsed() < PAUSE {
         let start = Instant::now();
@@ -136,13 +119,13 @@ fn paused_holder() {
         let Error::Locked { holder: pid, .. } = &error else {
             panic!("{error}");
         };
-        assert_eq!(*pid, holder.child.id().to_string());
+        assert_eq!(*pid, holder.process.id().to_string());
     }
-    holder.signal("CONT");
+    holder.process.signal("CONT");
     holder.publish(100, 100);
     drop(holder.orders.take());
     assert_eq!(holder.answer(), "left");
-    assert!(holder.child.wait().unwrap().success());
+    assert!(holder.process.0.wait().unwrap().success());
     let engine = Engine::connect(&conf).unwrap();
     assert_eq!(engine.stats().frames_recovered, 200, "intact");
     let _ = engine.close();

@@ -4,8 +4,6 @@
 //! Pure: the shard's link tells what it sent and heard, with the time, and does what it is told.
 //! `tests/tests/delivery_model.rs` compares this with a naive model.
 
-use std::time::Duration;
-
 use forebay_wire::response::{Status, TableAcks};
 use forebay_wire::ws::close;
 
@@ -16,6 +14,7 @@ use super::{Pace, Poison, Split, Window};
 use crate::config::{Config, Policies};
 use crate::fsn::Fsn;
 use crate::observe::{Category, Policy};
+use crate::units::nanos;
 
 /// How a connection ended, or should.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +88,6 @@ pub(crate) struct Conversation {
 impl Conversation {
     /// Before the first connection; everything below `acked` is confirmed.
     pub(crate) fn new(config: &Config, acked: Fsn) -> Self {
-        let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
         let keys = &config.delivery;
         let limits = Limits {
             ping: keys.ping_interval.map_or(0, nanos),

@@ -14,6 +14,8 @@
 
 use std::time::Duration;
 
+use crate::units::nanos;
+
 /// Doublings of the base at most; the maximum binds long before.
 const DOUBLINGS_MAX: u32 = 20;
 /// Doublings of a strike's dose at most.
@@ -34,10 +36,10 @@ pub(crate) struct Pace {
 
 impl Pace {
     pub(crate) fn new(initial: Duration, max: Duration) -> Self {
-        let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let initial = nanos(initial).max(1);
         Self {
-            initial: nanos(initial),
-            max: nanos(max).max(nanos(initial)),
+            initial,
+            max: nanos(max).max(initial),
             rounds: 0,
             idle: 0,
             blocked: 0,

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Engine, millis, nanos};
+use super::Engine;
 use crate::error::Error;
 use crate::io::Fs;
 use crate::io::sys::{RealFs, monotonic_nanos};
 use crate::router::gate::lock;
 use crate::shard::Remains;
 use crate::slot::{self, Drained};
+use crate::units::{millis, nanos};
 
 /// How long drainers of other senders' slots may go on after `close` (protocol.md section 13.9).
 const DRAINERS_LIMIT: Duration = Duration::from_millis(2_500);

@@ -23,6 +23,7 @@ use crate::router::gate::Gate;
 use crate::router::lane::Stage;
 use crate::slot::SetAside;
 use crate::steward::StewardThreads;
+use crate::units::millis;
 
 use held::HeldLock;
 
@@ -199,12 +200,4 @@ impl Engine {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

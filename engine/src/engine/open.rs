@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Engine, HeldLock, Running, nanos};
+use super::{Engine, HeldLock, Running};
 use crate::config::{Config, Durability, InitialConnect};
 use crate::error::Error;
 use crate::fsn::Fsn;
@@ -20,6 +20,7 @@ use crate::slot::{
     self, OpenedSlot, RecoveryProgress, RecoveryReport, SetAside, SlotOptions, room,
 };
 use crate::steward::{self, Resolver};
+use crate::units::nanos;
 
 /// How long `connect` waits for the shard's thread; rows are taken anyway afterwards.
 const START_LIMIT: Duration = Duration::from_secs(5);

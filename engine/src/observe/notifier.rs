@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::counters::Counters;
 use super::event::{ConnectionEvent, DrainerEvent, Policy, Progress, SenderError};
 use super::fill::Sampler;
 use super::fold::Folder;
@@ -20,6 +21,7 @@ use super::log;
 use crate::error::Error;
 use crate::io::sys::{block_signals, futex_wait, futex_wake, monotonic_nanos, name_thread};
 use crate::router::gate::Gate;
+use crate::units::nanos;
 
 /// How long `close` waits for handlers.
 const STOP_LIMIT: Duration = Duration::from_secs(1);
@@ -99,7 +101,7 @@ impl Drop for Notifier {
         if thread.thread().id() == std::thread::current().id() {
             return; // a handler closes the engine: the thread ends when the handler returns
         }
-        let deadline = monotonic_nanos() + u64::try_from(STOP_LIMIT.as_nanos()).unwrap_or(u64::MAX);
+        let deadline = monotonic_nanos() + nanos(STOP_LIMIT);
         while self.ended.load(Ordering::Acquire) == 0 {
             let now = monotonic_nanos();
             if now >= deadline {
@@ -183,18 +185,14 @@ impl Desk {
         }
         let counters = &self.gate.counters;
         counters.errors_delivered.add(1);
-        if let Some(handler) = &mut self.handlers.error {
-            if guarded(|| handler(&error)) {
-                return;
-            }
-            counters.handler_panics.add(1);
-            tracing::error!("FB-E006 the error handler panicked; its event follows");
+        if told(&mut self.handlers.error, "error", &error, counters) {
+            return;
         }
-        let told = match log::error_kind(&error) {
+        let due = match log::error_kind(&error) {
             Some(kind) => self.errors.offer(kind, error, now),
             None => Some(error),
         };
-        if let Some(error) = told {
+        if let Some(error) = due {
             guarded(|| log::error(&error, 0));
         }
     }
@@ -202,28 +200,26 @@ impl Desk {
     fn handle_change(&mut self, change: ConnectionEvent, now: u64) {
         let counters = &self.gate.counters;
         counters.connection_events_delivered.add(1);
-        if let Some(handler) = &mut self.handlers.connection {
-            if guarded(|| handler(&change)) {
-                return;
-            }
-            counters.handler_panics.add(1);
-            tracing::error!("FB-E006 the connection handler panicked; its event follows");
+        if told(
+            &mut self.handlers.connection,
+            "connection",
+            &change,
+            counters,
+        ) {
+            return;
         }
-        let told = self
+        let due = self
             .changes
             .offer(log::connection_kind(&change), change, now);
-        if let Some(change) = told {
+        if let Some(change) = due {
             guarded(|| log::connection(&change, 0));
         }
     }
 
     fn handle_drainer(&mut self, step: &DrainerEvent) {
-        if let Some(handler) = &mut self.handlers.drainer {
-            if guarded(|| handler(step)) {
-                return;
-            }
-            self.gate.counters.handler_panics.add(1);
-            tracing::error!("FB-E006 the drainer handler panicked; its event follows");
+        let counters = &self.gate.counters;
+        if told(&mut self.handlers.drainer, "drainer", step, counters) {
+            return;
         }
         guarded(|| log::drainer(step));
     }
@@ -248,7 +244,7 @@ impl Desk {
         if now < self.next_tick {
             return;
         }
-        self.next_tick = now + u64::try_from(TICK.as_nanos()).unwrap_or(u64::MAX);
+        self.next_tick = now + nanos(TICK);
         let unacked = self.gate.counters.unacked_bytes.get();
         self.sampler.sample(&self.gate.fill, now, unacked);
         self.gate.settle_tables();
@@ -284,6 +280,19 @@ impl Desk {
         });
         self.tell_dropped();
     }
+}
+
+/// Whether the application's handler took the event; else it is to be logged.
+fn told<T>(handler: &mut Handler<T>, which: &str, event: &T, counters: &Counters) -> bool {
+    let Some(handler) = handler else {
+        return false;
+    };
+    let fine = guarded(|| handler(event));
+    if !fine {
+        counters.handler_panics.add(1);
+        tracing::error!("FB-E006 the {which} handler panicked; its event follows");
+    }
+    fine
 }
 
 /// Calls what may panic; `false` if it did.

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::io::sys::{RealFs, block_signals, monotonic_nanos, name_thread, yield_to_others};
 use crate::observe::DrainerEvent;
 use crate::router::gate::{Gate, lock};
+use crate::units::nanos;
 
 /// Time after the deadline of a stop that drainers are waited for: they finish their last writes.
 const GRACE: u64 = 500_000_000;
@@ -346,8 +347,4 @@ impl Manager {
         counters.orphan_slots.set(self.orphans.len() as u64);
         counters.orphan_bytes.set(self.orphans.values().sum());
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -12,6 +12,7 @@ use crate::io::sys::{EventFd, RealFs, monotonic_nanos};
 use crate::io::uring;
 use crate::observe::{DrainerEvent, Stats};
 use crate::router::gate::Gate;
+use crate::units::nanos;
 
 /// Time between two looks while something could not be drained.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -84,8 +85,8 @@ impl Drain {
     /// Asks the drainers to end: those that are not done after `wait` leave their slots as they
     /// are.
     pub fn stop(&self, wait: Duration) {
-        let nanos = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-        self.orphans.stop(monotonic_nanos().saturating_add(nanos));
+        self.orphans
+            .stop(monotonic_nanos().saturating_add(nanos(wait)));
     }
 
     /// Waits for the end; everything was told then.

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::io::sys::monotonic_nanos;
 use crate::router::entry::EntryHeader;
 use crate::router::lane::Stage;
+use crate::units::millis;
 
 /// Why a batch was not accepted this time.
 enum Refused {
@@ -69,7 +70,7 @@ impl Producer {
             }
             gate.is_over() || self.writer.reserve(bytes).is_some()
         });
-        let waited = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let waited = millis(start.elapsed());
         self.accept().map_err(|refused| match refused {
             Refused::Never(error) => error,
             Refused::Full(header) => {

@@ -29,6 +29,7 @@ use crate::error::Error;
 use crate::fsn::Fsn;
 use crate::io::Io;
 use crate::router::gate::Gate;
+use crate::units::nanos;
 
 /// Largest message of a server that is accepted: acknowledgements of 10,000 tables fit.
 const RESPONSE_BYTES_MAX: usize = 4 << 20;
@@ -88,7 +89,6 @@ pub(crate) struct Link {
 impl Link {
     /// A link that starts connecting in the first turn.
     pub(crate) fn new(config: &Config, gate: Arc<Gate>, journal: &Journal) -> Result<Self, Error> {
-        let nanos = |d: std::time::Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
         let replay = Replay::new().map_err(|source| Error::Unsupported {
             what: "mapping replay buffers".to_owned(),
             reason: source.to_string(),

@@ -24,6 +24,7 @@ use crate::io::{Io, Reply};
 use crate::router::gate::{Gate, Terminal};
 use crate::router::lane::Stage;
 use crate::slot::OpenedSlot;
+use crate::units::nanos;
 
 pub(crate) use self::journal::{SlotRemains, token};
 
@@ -103,7 +104,6 @@ impl Shard {
         gate: Arc<Gate>,
         handover: Option<Handover>,
     ) -> Result<Self, Error> {
-        let nanos = |d: std::time::Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
         let periodic = config.durability == Durability::Periodic;
         let sync_interval = if periodic {
             nanos(config.sync_interval)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::random::Random;
+use crate::random::Random;
 
 /// One thing that goes wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,7 +18,6 @@
 mod account;
 mod faults;
 mod ledger;
-mod random;
 mod seen;
 mod words;
 mod writer;
@@ -33,9 +32,9 @@ use std::time::{Duration, Instant};
 use self::account::Tally;
 use self::faults::Fault;
 use self::ledger::Ledger;
-use self::random::Random;
 use self::words::Word;
 use crate::error::Error;
+use crate::random::Random;
 use crate::signals::StopFlag;
 use crate::sink::{Script, Sink, SinkConfig, Watch};
 

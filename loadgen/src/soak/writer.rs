@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use forebay::{Engine, Error, Producer, TimestampNanos};
 
-use super::random::Random;
 use super::words::{PRODUCERS, TABLES, Word, table};
+use crate::random::Random;
 use crate::signals::StopFlag;
 
 /// A batch each, unless the engine is full.

@@ -32,6 +32,19 @@ fn std_file(file: &File) -> std::mem::ManuallyDrop<std::fs::File> {
     std::mem::ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(file.raw()) })
 }
 
+/// Reads until `into` is full, the file ends, or what was read is no whole number of `unit`s.
+fn fill(file: &File, into: &mut [u8], offset: u64, unit: usize) -> io::Result<usize> {
+    let file = std_file(file);
+    let mut done = 0;
+    while done < into.len() && done.is_multiple_of(unit) {
+        match retry(|| file.read_at(&mut into[done..], offset + done as u64))? {
+            0 => break,
+            n => done += n,
+        }
+    }
+    Ok(done)
+}
+
 pub(super) fn c_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes())
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "path holds a NUL byte"))
@@ -92,31 +105,12 @@ impl Fs for RealFs {
     }
 
     fn read_at(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        let file = std_file(file);
-        let mut done = 0;
-        while done < into.len() {
-            match retry(|| file.read_at(&mut into[done..], offset + done as u64))? {
-                0 => break,
-                n => done += n,
-            }
-        }
-        Ok(done)
+        fill(file, into, offset, 1)
     }
 
     fn read_direct(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        let file = std_file(file);
-        let mut done = 0;
-        while done < into.len() {
-            match retry(|| file.read_at(&mut into[done..], offset + done as u64))? {
-                0 => break,
-                n => done += n,
-            }
-            // Only the end of the file lies within a block; from there no aligned read goes on.
-            if !done.is_multiple_of(BLOCK) {
-                break;
-            }
-        }
-        Ok(done)
+        // Only the end of the file lies within a block; from there no aligned read goes on.
+        fill(file, into, offset, BLOCK)
     }
 
     fn is_cached(&self, file: &File, offset: u64) -> bool {

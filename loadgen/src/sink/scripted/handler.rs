@@ -123,33 +123,27 @@ impl<'s> Scripted<'s> {
 
     /// Rules of a message before it is applied; a refusal, if one wants it.
     fn before(&mut self, message: &[u8], seq: u64) -> Option<Refusal> {
-        let script = self.shared.live.script();
-        let mut refusal = None;
-        for (at, rule) in script.rules.iter().enumerate() {
-            let matches = match &rule.when {
-                When::Message(numbers) => numbers.contains(seq),
-                When::Table(name) => names_table(message, name),
-                _ => false,
-            };
-            if !matches || !rule.conn.contains(self.id) || !script.fire(at) {
-                continue;
-            }
-            if let Action::Nack { status, text } = &rule.action {
-                refusal = Some(Refusal::new(Status::from_code(*status), text.clone()));
-            } else {
-                self.perform(&rule.action, seq, seq);
-            }
-        }
-        refusal
+        self.enact(seq, |when| match when {
+            When::Message(numbers) => numbers.contains(seq),
+            When::Table(name) => names_table(message, name),
+            _ => false,
+        })
     }
 
     /// Rules of a message that was applied.
     fn after(&mut self, seq: u64) -> Option<Refusal> {
+        self.enact(
+            seq,
+            |when| matches!(when, When::Applied(numbers) if numbers.contains(seq)),
+        )
+    }
+
+    /// Does what the rules want whose moment it is.
+    fn enact(&mut self, seq: u64, is_due: impl Fn(&When) -> bool) -> Option<Refusal> {
         let script = self.shared.live.script();
         let mut refusal = None;
         for (at, rule) in script.rules.iter().enumerate() {
-            let matches = matches!(&rule.when, When::Applied(numbers) if numbers.contains(seq));
-            if !matches || !rule.conn.contains(self.id) || !script.fire(at) {
+            if !is_due(&rule.when) || !rule.conn.contains(self.id) || !script.fire(at) {
                 continue;
             }
             if let Action::Nack { status, text } = &rule.action {

@@ -28,6 +28,15 @@ impl History {
         }
     }
 
+    /// A slot of written frames that no server has seen.
+    fn fill_unserved(&mut self, batches: u32) -> Result<(), Died> {
+        self.world.net.take_server_down();
+        self.open()?;
+        self.publish(batches)?;
+        self.until_written()?;
+        self.rest(REST)
+    }
+
     fn fresh_open(&mut self) -> Result<(), Died> {
         self.arm();
         self.open()?;
@@ -55,11 +64,7 @@ impl History {
     }
 
     fn full_dictionary(&mut self) -> Result<(), Died> {
-        self.world.net.take_server_down();
-        self.open()?;
-        self.publish(3)?;
-        self.until_written()?;
-        self.rest(REST)?;
+        self.fill_unserved(3)?;
         self.arm();
         let before = self.stats();
         self.world.fill_dictionary(true);
@@ -78,11 +83,7 @@ impl History {
     }
 
     fn rotation(&mut self) -> Result<(), Died> {
-        self.world.net.take_server_down();
-        self.open()?;
-        self.publish(4)?;
-        self.until_written()?;
-        self.rest(REST)?;
+        self.fill_unserved(4)?;
         self.arm();
         self.publish(11)?;
         self.until_written()?;
@@ -91,11 +92,7 @@ impl History {
     }
 
     fn trim(&mut self) -> Result<(), Died> {
-        self.world.net.take_server_down();
-        self.open()?;
-        self.publish(24)?;
-        self.until_written()?;
-        self.rest(REST)?;
+        self.fill_unserved(24)?;
         self.arm();
         self.world.behave(healthy());
         self.until(|stats| stats.segments_trimmed > 0)?;
@@ -131,11 +128,7 @@ impl History {
     }
 
     fn close_with_frames_left(&mut self) -> Result<(), Died> {
-        self.world.net.take_server_down();
-        self.open()?;
-        self.publish(4)?;
-        self.until_written()?;
-        self.rest(REST)?;
+        self.fill_unserved(4)?;
         self.arm();
         self.publish(6)?;
         let drained = self.close(1_000_000)?;
@@ -146,11 +139,7 @@ impl History {
     }
 
     fn set_aside(&mut self) -> Result<(), Died> {
-        self.world.net.take_server_down();
-        self.open()?;
-        self.publish(24)?;
-        self.until_written()?;
-        self.rest(REST)?;
+        self.fill_unserved(24)?;
         self.crash(false);
         self.damage();
         self.arm();
