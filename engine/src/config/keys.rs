@@ -67,6 +67,8 @@ pub const KEYS: &[Key] = &[
     key("sf_append_deadline_millis", "30000"),
     key("lock_retry_millis", "500"),
     key("memory_budget_bytes", "64m"),
+    key("symbol_dict_max", "1000000"),
+    key("symbol_dict_reset_threshold", "500000"),
     // Orphans.
     key("drain_orphans", "off"),
     key("max_background_drainers", "4"),

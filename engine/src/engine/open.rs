@@ -349,6 +349,7 @@ fn options(config: &Config) -> ProducerOptions {
         },
         publish_stable: config.durability == Durability::Append,
         has_files,
+        symbols_max: config.symbols_max,
     }
 }
 

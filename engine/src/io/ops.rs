@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use super::{File, Pinned};
 use crate::config::Secret;
+use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
+use crate::slot::{OpenedSlot, Renewal};
 use crate::steward::Rejected;
 
 /// Names an operation in flight; chosen by the shard, returned with the completion.
@@ -96,6 +98,8 @@ pub(crate) enum Request {
         /// The last handle.
         file: File,
     },
+    /// Empty a drained slot and begin it again: a new dictionary epoch.
+    Renew(Box<Renewal>),
     /// Resolve a host name and read a secret.
     Resolve(Asked),
 }
@@ -158,6 +162,8 @@ pub(crate) enum Reply {
     Kept(io::Result<()>),
     /// Answer to [`Request::Close`].
     Closed,
+    /// Answer to [`Request::Renew`].
+    Renewed(Result<Box<OpenedSlot>, Error>),
     /// Answer to [`Request::Resolve`].
     Resolved(Found),
 }

@@ -206,6 +206,8 @@ counters! {
     orphan_slots,
     /// Gauge: bytes of their segment files.
     orphan_bytes,
+    /// Dictionary epochs begun: the slot was emptied and its symbols numbered anew.
+    symbol_epochs,
 }
 
 #[cfg(test)]

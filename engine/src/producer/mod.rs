@@ -20,7 +20,7 @@ pub use receipt::Receipt;
 pub use timestamp::{Timestamp, TimestampMicros, TimestampNanos};
 
 use self::plan::Plan;
-use self::symbols::Symbols;
+use self::symbols::{Mark, Symbols};
 use self::table::Table;
 use crate::router::gate::Gate;
 use crate::router::lane::{Lane, Stage};
@@ -43,6 +43,8 @@ pub(crate) struct ProducerOptions {
     pub(crate) publish_stable: bool,
     /// There is a journal on disk.
     pub(crate) has_files: bool,
+    /// Most symbols of the slot.
+    pub(crate) symbols_max: u32,
 }
 
 /// A handle for one application thread: collects rows and publishes them as batches.
@@ -70,7 +72,7 @@ pub struct Producer {
     current: usize,
     row_open: bool,
     /// Symbols used before the row under construction.
-    symbol_mark: usize,
+    symbol_mark: Mark,
     rows: usize,
     symbols: Symbols,
     plan: Plan,
@@ -94,7 +96,7 @@ impl Producer {
             tables: Vec::new(),
             current: 0,
             row_open: false,
-            symbol_mark: 0,
+            symbol_mark: Mark::default(),
             rows: 0,
             symbols: Symbols::default(),
             plan: Plan::default(),

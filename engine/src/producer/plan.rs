@@ -39,7 +39,8 @@ impl Producer {
         Some(EntryHeader {
             accepted_ns,
             rows: size(self.rows)?,
-            tables,
+            tables: u16::try_from(tables).ok()?,
+            symbol_table: self.symbols.number(),
             symbols: size(symbols)?,
             symbol_bytes: size(symbols * SYMBOL_HEAD_BYTES + text_bytes)?,
             runs: size(self.plan.runs.len())?,

@@ -196,7 +196,8 @@ impl Producer {
                 table.clear();
             }
         }
-        self.symbols.next_batch();
+        let epoch = self.gate.counters.symbol_epochs.get();
+        self.symbols.next_batch(self.published, epoch);
         self.rows = 0;
     }
 

@@ -132,6 +132,7 @@ impl Producer {
     /// Forgets all buffered rows, the one under construction included. Their columns stay known.
     pub fn clear(&mut self) {
         self.discard_row();
+        self.symbols.rewind_all();
         self.start_batch();
     }
 
@@ -148,12 +149,34 @@ impl Producer {
             );
             return Err(self.refuse_row(name, reason));
         }
-        let Some(id) = self.symbols.cell(value) else {
-            return Err(self.refuse_row(name, "this producer holds 1,000,000 symbols".to_owned()));
+        let id = match self.symbols.cell(value) {
+            Some(id) => id,
+            None => self.new_symbol(name, value)?,
         };
         self.set(name, ColumnType::Symbol, |buffer| {
             buffer.push_symbol(id);
             Ok(())
+        })
+    }
+
+    /// Takes up a symbol that is new to this producer, if the slot has room for it.
+    #[cold]
+    fn new_symbol(&mut self, column: &str, value: &str) -> Result<u32, Error> {
+        // First what was taken: its symbols are among those of the slot then.
+        let pending = self.symbols.pending(self.lane.taken()) as u64;
+        let slot = self.gate.counters.symbols.get();
+        let limit = self.options.symbols_max;
+        if slot + pending < limit.into()
+            && let Some(id) = self.symbols.intern(value)
+        {
+            return Ok(id);
+        }
+        self.gate.lack_symbols();
+        self.refuse_row(column, String::new());
+        Err(Error::SymbolsFull {
+            table: self.tables[self.current].name.clone(),
+            column: column.to_owned(),
+            symbols_max: limit,
         })
     }
 

@@ -1,9 +1,9 @@
 //! The maintenance worker: what may block and must not happen on a shard.
 //!
-//! One thread per engine (`forebay-stw`) makes spares and removes segments; what a connection
-//! attempt needs is looked up by threads of its own (`forebay-dns`, see [`lookup`]), because a
-//! resolver may hang for half a minute and spares cannot wait. Requests are data; answers come
-//! through a bounded channel.
+//! One thread per engine (`forebay-stw`) makes spares, removes segments and renews slots; what a
+//! connection attempt needs is looked up by threads of its own (`forebay-dns`, see [`lookup`]),
+//! because a resolver may hang for half a minute and spares cannot wait. Requests are data; answers
+//! come through a bounded channel.
 
 mod keep;
 mod lookup;
@@ -191,6 +191,7 @@ pub(crate) fn perform(fs: &dyn Fs, request: Request) -> Reply {
             drop(file);
             Reply::Closed
         }
+        Request::Renew(renewal) => Reply::Renewed(slot::renew(fs, *renewal).map(Box::new)),
         Request::Resolve(asked) => Reply::Resolved(lookup::perform(&asked, &system())),
     }
 }

@@ -9,7 +9,7 @@ const RETRY_PAUSE: u64 = 200_000_000;
 
 impl Journal {
     /// An answer of the steward.
-    pub(crate) fn replied(&mut self, reply: Reply, now: u64) {
+    pub(crate) fn replied(&mut self, io: &mut impl Io, reply: Reply, now: u64) {
         match reply {
             Reply::Spare(Ok(spare)) => {
                 self.spares_asked -= 1;
@@ -30,6 +30,7 @@ impl Journal {
                     self.gate.counters.disk_errors.add(1);
                 }
             }
+            Reply::Renewed(answer) => self.renewed(io, answer, now),
             Reply::Opened { .. } | Reply::Closed | Reply::Kept(_) | Reply::Resolved(_) => {}
         }
     }
@@ -53,6 +54,9 @@ impl Journal {
     pub(super) fn pump_spares(&mut self, io: &mut impl Io, now: u64) {
         let Some(files) = &self.files else { return };
         let size = self.options.segment_bytes;
+        if self.epoch.settles() {
+            return; // it would be removed at once
+        }
         while self.spares.len() + self.spares_asked < self.options.spares
             && self.has_room_for(size)
             && now >= self.spare_retry_at
