@@ -192,6 +192,29 @@ fn the_second_of_three_tables_is_kept_and_everything_else_arrives_once() {
     assert_eq!(slot.len(), 2, "the slot is empty: {slot:?}");
 }
 
+/// Each dead letter costs two connections. It is progress: with good frames in between there is no
+/// pause, however long the usual one is.
+#[test]
+fn dead_letters_between_good_frames_cost_no_pause() {
+    let dir = loadgen::scratch();
+    let (peer, stored) = server(false);
+    let text = conf(&peer, dir.path(), "").replace("_millis=5;", "_millis=30000;");
+    let text = text.replace("_millis=20;", "_millis=30000;");
+    let engine = Engine::connect(&text).expect("async");
+    let mut producer = engine.producer().expect("open");
+    let mut n = 0;
+    for _ in 0..5 {
+        publish(&mut producer, &["a", BAD, "c"], &mut n);
+        publish(&mut producer, &["a"], &mut n);
+    }
+    // Less than one pause.
+    engine.wait_acked(PATIENCE).expect("the queue moves on");
+    assert_eq!(engine.stats().tables_dead_lettered, 5);
+    engine.close().expect("drained");
+    assert_eq!(stored.lock().unwrap().len(), 15);
+    assert_eq!(peer.connections(), 11);
+}
+
 #[test]
 fn where_durable_was_asked_for_the_rest_of_the_frame_waits_for_it() {
     let dir = loadgen::scratch();

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use forebay::{Engine, Error, Producer, Stage, TimestampNanos};
+use forebay::{Engine, Error, Producer, Stage, TimestampMicros, TimestampNanos};
+use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
 use forebay_wire::upgrade::UpgradePolicy;
 use peer::{Peer, Sent, fill};
 
@@ -291,6 +292,174 @@ fn schema_mismatch_blocks() {
     assert_eq!(rows[rows.len() - 4..], [1, 2, 3, 4]);
     let kept = std::fs::read_dir(dir.path().join("sf/.rejected")).unwrap();
     assert_eq!(kept.count(), 1, "and row 0 is kept");
+}
+
+/// Field report `dict-cap`, with a cap of 1,000: the next symbol is refused with an error of its own
+/// and uses up nothing, also on a new connection, and old ones are taken. Once everything is acked
+/// there is room again.
+#[test]
+fn dict_cap() {
+    const CAP: u64 = 1000;
+    let dir = loadgen::scratch();
+    let acking = Arc::new(AtomicUsize::new(0));
+    let may_ack = Arc::clone(&acking);
+    let peer = Peer::start(move |number, conn| {
+        conn.upgrade(&UpgradePolicy::default());
+        while let Some(n) = conn.next_row() {
+            if may_ack.load(Ordering::Acquire) > 0 {
+                conn.ok_all();
+            } else if number == 0 && n == CAP {
+                return conn.fin();
+            }
+        }
+    });
+    let engine = Engine::connect(&conf(&peer, &dir, "symbol_dict_max=1000;")).expect("async");
+    let mut producer = engine.producer().expect("open");
+    for n in 0..CAP {
+        fill(&mut producer, n, 0);
+        producer.flush().expect("written");
+    }
+    let old = |producer: &mut Producer, n: u64| {
+        producer.table("t").unwrap().symbol("sym", "S7").unwrap();
+        producer
+            .column_str("v", &format!("number:{n:012}"))
+            .unwrap();
+        producer.at(TimestampNanos(1)).unwrap();
+        producer.flush().expect("written");
+    };
+    let refused = |producer: &mut Producer| {
+        let before = engine.stats();
+        let new = producer.table("t").unwrap().symbol("sym", "one more");
+        let error = new.map(drop).expect_err("no room");
+        assert!(
+            matches!(
+                error,
+                Error::SymbolsFull {
+                    symbols_max: 1000,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        assert!(error.is_retryable() && !error.is_fatal_for_slot());
+        assert_eq!(producer.rows(), 0, "its row is left out");
+        let after = engine.stats();
+        assert_eq!((after.symbols, after.fsn_next), (CAP, before.fsn_next));
+    };
+    refused(&mut producer);
+    old(&mut producer, CAP);
+    refused(&mut producer);
+    while peer.connections() < 2 {
+        std::thread::yield_now();
+    }
+    refused(&mut producer);
+    old(&mut producer, CAP + 1);
+    let reasons = engine.status().reasons;
+    assert!(reasons[0].contains("symbol_dict_max"), "{reasons:?}");
+    // The server lets go of what it holds with the next row.
+    acking.store(1, Ordering::Release);
+    old(&mut producer, CAP + 2);
+    engine.wait_acked(PATIENCE).expect("delivered");
+    while engine.stats().symbol_epochs == 0 {
+        std::thread::yield_now();
+    }
+    fill(&mut producer, CAP + 3, 0);
+    let receipt = producer.publish().expect("room");
+    receipt.wait(Stage::Acked, PATIENCE).expect("delivered");
+    assert!(engine.status().ready, "{:?}", engine.status().reasons);
+    engine.close().expect("drained");
+    let last = peer.heard().pop().expect("connections");
+    assert_eq!(last.sent[0], Sent::Row(CAP + 3), "nothing of the old ids");
+}
+
+/// Field report `timestamp-unit`: the unit is part of the type, units are not mixed in a column, and
+/// what is out of range costs its row and nothing else.
+#[test]
+fn timestamp_unit() {
+    const AT: i64 = 1_700_000_000_123_456_789;
+    let dir = loadgen::scratch();
+    let store = dir.path().join("store");
+    let sink = Sink::start(SinkConfig {
+        depth: Depth::Decode,
+        strict: true,
+        store: Some(store.clone()),
+        ..SinkConfig::default()
+    })
+    .unwrap();
+    let text = format!(
+        "ws::addr={};initial_connect_retry=async;pin=off;",
+        sink.addr()
+    );
+    let engine = Engine::connect(&text).expect("async");
+    let mut producer = engine.producer().expect("open");
+    let begin = |producer: &mut Producer, table: &str| {
+        producer.table(table).unwrap().column_i64("n", 1).unwrap();
+    };
+    let refusal = |outcome: Result<(), Error>| match outcome {
+        Err(Error::Row { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    };
+    // The same moment in each unit.
+    begin(&mut producer, "ns");
+    producer.column_date("ms", AT / 1_000_000).unwrap();
+    producer
+        .column_ts("us", TimestampMicros(AT / 1000))
+        .unwrap();
+    producer.column_ts("ns", TimestampNanos(AT)).unwrap();
+    producer.at(TimestampNanos(AT)).expect("nanoseconds");
+    begin(&mut producer, "us");
+    producer
+        .at(TimestampMicros(AT / 1000))
+        .expect("microseconds");
+    // Any number is a time in a column that is not the designated one.
+    begin(&mut producer, "ns");
+    producer.column_ts("us", TimestampMicros(-1)).unwrap();
+    producer.column_ts("ns", TimestampNanos(i64::MAX)).unwrap();
+    producer
+        .at(TimestampNanos(i64::MAX))
+        .expect("the year 2262");
+    for (nanos, micros) in [(-1, -1), (i64::MIN, i64::MIN)] {
+        begin(&mut producer, "ns");
+        assert!(refusal(producer.at(TimestampNanos(nanos))).contains("before 1970"));
+        begin(&mut producer, "us");
+        assert!(refusal(producer.at(TimestampMicros(micros))).contains("before 1970"));
+    }
+    // One column, one unit: in the designated column and in others.
+    begin(&mut producer, "ns");
+    let mixed = refusal(producer.at(TimestampMicros(AT / 1000)));
+    assert!(mixed.contains("Timestamp"), "{mixed}");
+    begin(&mut producer, "ns");
+    let mixed = producer.column_ts("us", TimestampNanos(AT)).map(drop);
+    assert!(refusal(mixed).contains("Timestamp"));
+    begin(&mut producer, "us");
+    assert!(refusal(producer.at(TimestampNanos(AT))).contains("Timestamp"));
+    // The queue moves on, without the rows that were left out.
+    begin(&mut producer, "us");
+    producer.at(TimestampMicros(0)).expect("1970");
+    assert_eq!(producer.rows(), 4);
+    let receipt = producer.publish().expect("room");
+    receipt.wait(Stage::Acked, PATIENCE).expect("delivered");
+    assert_eq!(engine.stats().rows_invalid, 7);
+    engine.close().expect("drained");
+    sink.stop();
+    let rows = |table: &str| {
+        let text = std::fs::read_to_string(store.join(format!("{table}.ndjson"))).unwrap();
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        rows("ns"),
+        [
+            r#"{"n":1,"ms":1700000000123,"us":1700000000123456,"ns":1700000000123456789,"timestamp":1700000000123456789}"#,
+            r#"{"n":1,"ms":null,"us":-1,"ns":9223372036854775807,"timestamp":9223372036854775807}"#,
+        ]
+    );
+    assert_eq!(
+        rows("us"),
+        [
+            r#"{"n":1,"timestamp":1700000000123456}"#,
+            r#"{"n":1,"timestamp":0}"#
+        ]
+    );
 }
 
 #[test]

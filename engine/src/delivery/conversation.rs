@@ -173,6 +173,11 @@ impl Conversation {
         if let Some(end) = confirmed.filter(|end| !self.silenced && *end > self.okayed_here) {
             self.okayed_here = end;
             if end > self.okayed {
+                let fresh = self.okayed..end;
+                let split = self.splits.iter().filter(|s| fresh.contains(&s.frame()));
+                if end.since(self.okayed) > split.count() as u64 {
+                    self.pace.undivided();
+                }
                 self.okayed = end;
                 self.progress();
             }
@@ -303,7 +308,7 @@ impl Conversation {
         match end {
             End::Lost => Then::Pause(self.pace.recycled(self.progressed, random)),
             End::Blocked => Then::Pause(self.pace.blocked(random)),
-            End::Divided => Then::Pause(self.pace.struck(1, random)),
+            End::Divided => Then::Pause(self.pace.divided(random)),
             End::Struck { suspect } => {
                 if self.poison.strike(suspect, now) {
                     return Then::Escalate {

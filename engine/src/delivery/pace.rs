@@ -5,6 +5,7 @@
 //! |---|---|
 //! | a round over all servers failed, the n-th in a row | `[base, 2*base)`, base = initial * 2^(n-1) |
 //! | the round ended with a server that refused by its role | initial, and n starts over |
+//! | a server refused a frame that is taken apart, or a table of one | none twice between two whole frames that were confirmed, then as strike 1 |
 //! | strike s | `[dose, 2*dose)`, dose = initial * 2^(s-1) |
 //! | a connection ended that had confirmed something | none |
 //! | a connection ended without progress, the n-th in a row | none for the first, then as round n-1 |
@@ -21,6 +22,9 @@ const DOUBLINGS_MAX: u32 = 20;
 /// Doublings of a strike's dose at most.
 const DOSE_DOUBLINGS_MAX: u32 = 6;
 
+/// Ends by a refusal that a divided frame may cost without a pause: of the frame, and of its culprit.
+const FREE_DIVISIONS: u32 = 2;
+
 /// The present lengths. Nanoseconds throughout.
 #[derive(Debug, Clone)]
 pub(crate) struct Pace {
@@ -32,6 +36,8 @@ pub(crate) struct Pace {
     idle: u32,
     /// Connections in a row that a cap ended.
     blocked: u32,
+    /// Connections that ended with the refusal of a divided frame since a whole one was confirmed.
+    divided: u32,
 }
 
 impl Pace {
@@ -43,6 +49,7 @@ impl Pace {
             rounds: 0,
             idle: 0,
             blocked: 0,
+            divided: 0,
         }
     }
 
@@ -59,6 +66,22 @@ impl Pace {
     /// A server refused what was sent, the `strikes`-th time without progress.
     pub(crate) fn struck(&self, strikes: u32, random: u64) -> u64 {
         self.jittered(strikes, DOSE_DOUBLINGS_MAX, random)
+    }
+
+    /// A server refused a frame that is taken apart, or a table of one. Usually two connections end
+    /// so until the culprit is known, and that is progress; a server that refuses everything is met
+    /// with pauses.
+    pub(crate) fn divided(&mut self, random: u64) -> u64 {
+        self.divided = self.divided.saturating_add(1);
+        if self.divided <= FREE_DIVISIONS {
+            return 0;
+        }
+        self.struck(1, random)
+    }
+
+    /// A frame was confirmed as a whole.
+    pub(crate) fn undivided(&mut self) {
+        self.divided = 0;
     }
 
     /// A connection ended, nobody's fault.
@@ -153,6 +176,23 @@ mod tests {
         assert_eq!([pace.blocked(0), pace.blocked(0)], [100 * MS, 200 * MS]);
         pace.progressed();
         assert_eq!(pace.blocked(0), 100 * MS);
+    }
+
+    #[test]
+    fn a_dead_letter_between_good_frames_costs_no_pause_and_many_in_a_row_do() {
+        let mut pace = pace(100, 5000);
+        for _ in 0..3 {
+            assert_eq!([pace.divided(0), pace.divided(0)], [0, 0]);
+            pace.progressed(); // the rest of the frame
+            pace.undivided();
+        }
+        let pauses: Vec<_> = (0..5)
+            .map(|_| {
+                pace.progressed();
+                pace.divided(0) / MS
+            })
+            .collect();
+        assert_eq!(pauses, [0, 0, 100, 100, 100]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Opening: the slot, the threads, and the wait for the first connection.
 
+use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -7,7 +9,7 @@ use super::{Engine, HeldLock, Running};
 use crate::config::{Config, Durability, InitialConnect};
 use crate::error::Error;
 use crate::fsn::Fsn;
-use crate::io::sys::{EventFd, RealFs, free_bytes, monotonic_nanos};
+use crate::io::sys::{EventFd, Filesystem, RealFs, filesystem, free_bytes, monotonic_nanos};
 use crate::io::uring::{self, Tap, UringIo};
 use crate::io::{BLOCK, Fs, OpenMode};
 use crate::observe::{Category, Counters, Event, Handlers, Notifier, Policy, SenderError};
@@ -68,6 +70,9 @@ impl Engine {
         }
         let handover = open_slot_watched(&RealFs, &config, &outfit.progress)?;
         warn_of_shortage(&config);
+        if let Some(sf_dir) = &config.sf_dir {
+            warn_of_network(sf_dir, filesystem(sf_dir));
+        }
         let held = HeldLock::new(handover.as_ref().map(|handover| handover.slot.lock.clone()));
         let bell = EventFd::new().map_err(|error| unsupported("eventfd", &error))?;
         let gate = Arc::new(Gate::observed(bell, config.events));
@@ -254,6 +259,21 @@ fn warn_of_shortage(config: &Config) {
     }
 }
 
+/// Tells when other hosts may see `sf_dir`: each may have locks of its own there.
+fn warn_of_network(sf_dir: &Path, kind: io::Result<Filesystem>) {
+    match kind {
+        Ok(kind) if kind.is_network() => {
+            tracing::warn!(
+                sf_dir = %sf_dir.display(), filesystem = %kind,
+                "FB-C007 sf_dir is on a network filesystem: locks may not hold between hosts, and \
+                 two senders could write one slot; put it on a local one"
+            );
+        }
+        Ok(_) => {}
+        Err(error) => tracing::debug!(%error, "the kind of filesystem could not be found out"),
+    }
+}
+
 /// Opens the configured slot unwatched; `None` in memory mode.
 #[cfg(any(test, feature = "internals"))]
 pub(crate) fn open_slot(fs: &dyn Fs, config: &Config) -> Result<Option<Handover>, Error> {
@@ -353,10 +373,13 @@ fn options(config: &Config) -> ProducerOptions {
     }
 }
 
-fn unsupported(what: &str, error: &std::io::Error) -> Error {
+fn unsupported(what: &str, error: &io::Error) -> Error {
     Error::Unsupported {
         what: what.to_owned(),
         reason: error.to_string(),
         remedy: "Check descriptor (ulimit -n) and locked-memory (ulimit -l) limits",
     }
 }
+
+#[cfg(test)]
+mod tests;

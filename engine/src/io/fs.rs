@@ -111,6 +111,10 @@ pub(crate) trait Fs: Send + Sync {
     fn is_at(&self, file: &File, path: &Path) -> io::Result<bool>;
     /// Where this process runs.
     fn machine(&self) -> Machine;
+    /// What kind of filesystem `path` is on, for messages.
+    fn filesystem(&self, _path: &Path) -> String {
+        "unknown".to_owned()
+    }
     /// A random number, to name things by.
     fn random(&self) -> u64;
 }

@@ -187,7 +187,7 @@ impl Shard {
         self.journal
             .want_sync(self.gate.wants_stable() || self.lane_waits);
         let sent = self.link.position();
-        if self.holds() {
+        if self.holds(now) {
             self.intake.stall = Some(Stall::Epoch);
         } else {
             worked |= self
@@ -239,7 +239,7 @@ impl Shard {
 
     /// Whether the intake waits for a new dictionary epoch. At the end there is none for its own
     /// sake: closing leaves the slot empty as well.
-    fn holds(&mut self) -> bool {
+    fn holds(&mut self, now: u64) -> bool {
         let mut short = self.intake.stall == Some(Stall::Symbols);
         if self.gate.is_lacking_symbols() {
             self.gate.saw_lack();
@@ -247,7 +247,7 @@ impl Shard {
         }
         let over = self.closing.is_some() && self.intake.is_empty();
         let sent = self.link.has_sent_all(&self.journal);
-        self.journal.holds(short, sent, over)
+        self.journal.holds((short, sent, over), now)
     }
 
     /// Takes completed operations and answers of the steward.

@@ -56,9 +56,15 @@ fn take(
         let locked = fs
             .try_lock(&file)
             .and_then(|locked| Ok(locked && fs.is_at(&file, path)?));
-        if locked.map_err(|source| Error::disk("lock", path, 0, source))? {
-            write_pid(fs, pid_path);
-            return Ok(file);
+        match locked {
+            Ok(true) => {
+                write_pid(fs, pid_path);
+                return Ok(file);
+            }
+            Ok(false) => {}
+            // Nobody is known to hold it.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(lock_error(fs, path, error)),
         }
         drop(file);
         let waited = Duration::from_nanos(fs.now().saturating_sub(started));
@@ -70,6 +76,31 @@ fn take(
             });
         }
         fs.sleep(nanos(RETRY_EVERY.min(retry.saturating_sub(waited))));
+    }
+}
+
+/// Why a lock call failed. Network filesystems answer so where locks are switched off, their lock
+/// service is down, or `flock` is not known.
+fn lock_error(fs: &dyn Fs, path: &Path, source: io::Error) -> Error {
+    let cannot = [
+        libc::ENOLCK,
+        libc::EBADF,
+        libc::EOPNOTSUPP,
+        libc::ENOSYS,
+        libc::EINVAL,
+    ];
+    if !source
+        .raw_os_error()
+        .is_some_and(|code| cannot.contains(&code))
+    {
+        return Error::disk("lock", path, 0, source);
+    }
+    let filesystem = fs.filesystem(path);
+    Error::Unsupported {
+        what: format!("locking {}", path.display()),
+        reason: format!("its filesystem ({filesystem}) cannot lock files: {source}"),
+        remedy: "Put sf_dir on a local filesystem (ext4, xfs, btrfs); without locks two senders \
+                 could write one slot",
     }
 }
 

@@ -48,6 +48,12 @@ pub fn run_kills(seed: u64) -> Summary {
     Run::new(Kind::Kills, seed).go()
 }
 
+/// [`run_power_cuts`] on a machine whose wall clock is set back and ahead by an hour, again and
+/// again.
+pub fn run_with_wall_steps(seed: u64) -> Summary {
+    Run::new(Kind::PowerCuts, seed).with_wall_steps().go()
+}
+
 /// Runs a seed whose machine loses power. Panics where a promise is broken.
 pub fn run_power_cuts(seed: u64) -> Summary {
     Run::new(Kind::PowerCuts, seed).go()

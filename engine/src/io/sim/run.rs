@@ -60,6 +60,12 @@ impl Run {
         }
     }
 
+    /// The wall clock is set again and again.
+    pub(crate) fn with_wall_steps(self) -> Self {
+        self.world.clock.set_wall();
+        self
+    }
+
     /// All lives. Panics where a promise is broken.
     pub(crate) fn go(mut self) -> Summary {
         for _ in 0..self.rng.between(1, 4) {

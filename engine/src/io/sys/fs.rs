@@ -182,6 +182,10 @@ impl Fs for RealFs {
         retry(|| check(unsafe { libc::flock(file.raw(), libc::LOCK_UN) })).map(drop)
     }
 
+    fn filesystem(&self, path: &Path) -> String {
+        super::filesystem(path).map_or_else(|_| "unknown".to_owned(), |kind| kind.to_string())
+    }
+
     fn now(&self) -> u64 {
         super::monotonic_nanos()
     }

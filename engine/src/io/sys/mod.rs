@@ -4,6 +4,7 @@
 
 mod bounded;
 mod event;
+mod filesystem;
 mod fs;
 mod futex;
 mod region;
@@ -15,6 +16,7 @@ mod unnamed;
 
 pub(crate) use bounded::read_bounded;
 pub(crate) use event::EventFd;
+pub(crate) use filesystem::{Filesystem, filesystem};
 pub(crate) use fs::RealFs;
 pub(crate) use futex::{futex_wait, futex_wake};
 pub(crate) use region::{BLOCK, Pinned, Region};

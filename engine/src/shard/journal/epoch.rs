@@ -16,6 +16,10 @@ use crate::io::{Io, Request};
 use crate::slot::segment::SegmentHeader;
 use crate::slot::{Dictionary, ENTRIES_MAX, OpenedSlot, Renewal};
 
+/// Longest wait, with appends held, for the acknowledgements of what is with the server, and the
+/// pause before the next, in nanoseconds: rows without new symbols go on being journaled.
+const WAIT_MAX: u64 = 1_000_000_000;
+const WAIT_PAUSE: u64 = 10_000_000_000;
 /// Pause before files that found the disk full are made again, in nanoseconds.
 const FULL_PAUSE: u64 = 200_000_000;
 
@@ -42,6 +46,10 @@ pub(super) struct Epoch {
     step: Step,
     /// A symbol found no room in this epoch.
     short: bool,
+    /// Since when appends are held for acknowledgements.
+    waits_since: Option<u64>,
+    /// No such wait before this time.
+    next_wait: u64,
     /// Epochs begun by this process.
     begun: u64,
 }
@@ -53,6 +61,8 @@ impl Epoch {
             max,
             step: Step::None,
             short: false,
+            waits_since: None,
+            next_wait: 0,
             begun: 0,
         }
     }
@@ -69,6 +79,21 @@ impl Epoch {
 
     pub(super) fn in_flight(&self) -> bool {
         self.step == Step::Asked
+    }
+
+    /// Whether appends are held for acknowledgements that would help.
+    fn waits(&mut self, helps: bool, now: u64) -> bool {
+        if !helps || now < self.next_wait {
+            self.waits_since = None;
+            return false;
+        }
+        let since = *self.waits_since.get_or_insert(now);
+        if now < since + WAIT_MAX {
+            return true;
+        }
+        self.waits_since = None;
+        self.next_wait = now + WAIT_PAUSE;
+        false
     }
 }
 
@@ -97,9 +122,9 @@ impl Journal {
 
     /// Whether nothing may be appended for a new epoch's sake. Usually one begins at a moment at
     /// which everything happens to be acked; where room for symbols runs out (`short`: one found
-    /// none), that moment is brought about once everything is with the server (`sent`).
-    /// With nothing further to append (`over`) none is begun.
-    pub(crate) fn holds(&mut self, short: bool, sent: bool, over: bool) -> bool {
+    /// none), that moment is brought about once everything is with the server (`sent`), if it
+    /// answers in time. With nothing further to append (`over`) none is begun.
+    pub(crate) fn holds(&mut self, (short, sent, over): (bool, bool, bool), now: u64) -> bool {
         if self.epoch.has_files() {
             return true;
         }
@@ -115,7 +140,8 @@ impl Journal {
         } else {
             Step::None
         };
-        due && (acked || (pressing && sent))
+        let waits = due && !acked && pressing && sent;
+        due && acked || self.epoch.waits(waits, now)
     }
 
     pub(super) fn pump_epoch(&mut self, io: &mut impl Io, now: u64) {
@@ -235,6 +261,7 @@ impl Journal {
         self.dictionary = Dictionary::new();
         self.epoch.step = Step::None;
         self.epoch.short = false;
+        self.epoch.waits_since = None;
         self.epoch.begun += 1;
         self.gate.counters.symbol_epochs.set(self.epoch.begun);
         self.publish_gauges();

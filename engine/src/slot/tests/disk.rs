@@ -33,6 +33,7 @@ struct State {
     trace: Vec<String>,
     steps_left: Option<u32>,
     refused: Option<(&'static str, i32)>,
+    lock_errors: Vec<i32>,
     clock: u64,
     pid: u32,
     machine: Machine,
@@ -148,6 +149,11 @@ impl Disk {
     /// Makes the next calls of this kind fail with this error number.
     pub(crate) fn refuse(&self, call: Option<(&'static str, i32)>) {
         self.state().refused = call;
+    }
+
+    /// Makes the next lock calls fail, the last of these first.
+    pub(crate) fn refuse_locks(&self, errors: &[i32]) {
+        self.state().lock_errors = errors.to_vec();
     }
 
     /// Calls `hook` before every read of a large piece, on the thread that reads.
@@ -462,6 +468,9 @@ impl Fs for Disk {
 
     fn try_lock(&self, file: &File) -> io::Result<bool> {
         let mut state = self.state();
+        if let Some(errno) = state.lock_errors.pop() {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
         let inode = state.inode(file);
         let holder = *state.locks.entry(inode).or_insert(file.raw());
         Ok(holder == file.raw())
@@ -496,6 +505,10 @@ impl Fs for Disk {
             .directory(&parent)
             .is_ok_and(|names| names.now.get(&name) == Some(&Node::File(inode)));
         Ok(named)
+    }
+
+    fn filesystem(&self, _: &Path) -> String {
+        "test".to_owned()
     }
 
     fn machine(&self) -> Machine {

@@ -9,6 +9,7 @@ mod disk;
 mod fresh;
 mod identity;
 mod large;
+mod lock;
 mod older;
 mod real;
 mod rig;
