@@ -6,4 +6,5 @@ pub mod corpus;
 pub mod encode;
 pub mod messages;
 pub mod parse;
+pub mod seeds;
 pub mod stored_slot;

@@ -63,7 +63,7 @@ impl Producer {
             std::sync::Arc::clone(&self.gate),
         );
         let mut stalled = false;
-        lane.wait(limit, || {
+        lane.wait(Stage::Accepted, limit, || {
             if !stalled && gate.is_full() {
                 stalled = true;
                 gate.counters.backpressure_stalls.add_shared(1);
