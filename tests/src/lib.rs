@@ -6,6 +6,7 @@ pub mod client_rows;
 pub mod corpus;
 pub mod encode;
 pub mod messages;
+pub mod numbered;
 pub mod parse;
 pub mod seeds;
 pub mod stored_slot;
