@@ -98,7 +98,7 @@ const MEASURES: [(&str, &str, Target, Measure); 8] = [
         "us",
         Target::AtMost(2.0),
         |o, dir| {
-            let mut p999 = |name: &str, disturbed| {
+            let p999 = |name: &str, disturbed| {
                 let times = beside::appends(&dir.join(name), o.shard_core, disturbed);
                 times.map(|mut times| quantile_micros(&mut times, 0.999))
             };

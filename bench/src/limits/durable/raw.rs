@@ -116,7 +116,7 @@ pub(super) fn groups(
     let files = files(dir.to_path_buf(), count, file_bytes, extents);
     let group = Aligned::new(GROUP_BYTES, true);
     let mut ring = RawRing::new()?;
-    let mut next = || files.recv().map_err(io::Error::other)?;
+    let next = || files.recv().map_err(io::Error::other)?;
     let mut file = next()?;
     let began = Instant::now();
     for number in 1..=count {
