@@ -12,6 +12,7 @@ mod keys;
 mod orphan_keys;
 mod parse;
 mod security_keys;
+mod steward_keys;
 mod value;
 
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub use event_keys::EventKeys;
 pub use keys::{KEYS, Key};
 pub use orphan_keys::OrphanKeys;
 pub use security_keys::{Auth, Roots, SecretSource, Security};
+pub use steward_keys::StewardKeys;
 
 /// `host:port` of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,6 +138,8 @@ pub struct Config {
     pub memory_budget_bytes: u64,
     /// The orphan scan and its drainers.
     pub orphans: OrphanKeys,
+    /// The maintenance thread.
+    pub steward: StewardKeys,
     /// Capacities of the inboxes for errors and connection events.
     pub events: EventKeys,
 }
