@@ -54,6 +54,10 @@ struct ReadmeDoctests;
 pub use engine::{Engine, Latency};
 pub use error::{Error, Pressure};
 pub use observe::{Category, ConnectionEvent, Event, LatencyHistogram, Policy, SenderError, Stats};
-pub use producer::{Producer, Receipt, Timestamp, TimestampMicros, TimestampNanos};
+pub use forebay_wire::types::ColumnType;
+pub use producer::{
+    Chunk, ColumnId, Nulls, Producer, Receipt, Symbol, TableId, Timestamp, TimestampMicros,
+    TimestampNanos,
+};
 pub use router::lane::Stage;
 pub use slot::SetAside;

@@ -4,8 +4,12 @@
 //! them once, straight into the shard's ring. Nothing here blocks except `publish` on a full ring
 //! and `flush` on its stage, both with a time limit.
 
+mod chunk;
+mod chunk_publish;
 mod names;
+mod parts;
 mod plan;
+mod prepared;
 mod publish;
 mod receipt;
 mod row;
@@ -14,11 +18,15 @@ mod table;
 mod timestamp;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+pub use chunk::{Chunk, Nulls};
+pub use prepared::{ColumnId, Symbol, TableId};
 pub use receipt::Receipt;
 pub use timestamp::{Timestamp, TimestampMicros, TimestampNanos};
 
+use self::chunk_publish::Scratch;
 use self::plan::Plan;
 use self::symbols::Symbols;
 use self::table::Table;
@@ -59,6 +67,8 @@ pub(crate) struct ProducerOptions {
 /// ```
 #[derive(Debug)]
 pub struct Producer {
+    /// Names this producer in its handles.
+    id: u32,
     options: ProducerOptions,
     gate: Arc<Gate>,
     lane: Arc<Lane>,
@@ -74,6 +84,7 @@ pub struct Producer {
     rows: usize,
     symbols: Symbols,
     plan: Plan,
+    scratch: Scratch,
     /// A producer is not shared between threads.
     not_sync: std::marker::PhantomData<std::cell::Cell<()>>,
 }
@@ -85,7 +96,11 @@ impl Producer {
         lane: Arc<Lane>,
         writer: Writer,
     ) -> Self {
+        // 4 billion producers of one process would have to come and go before a handle is taken
+        // for one of another.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
         Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             options,
             gate,
             lane,
@@ -98,6 +113,7 @@ impl Producer {
             rows: 0,
             symbols: Symbols::default(),
             plan: Plan::default(),
+            scratch: Scratch::default(),
             not_sync: std::marker::PhantomData,
         }
     }

@@ -17,7 +17,7 @@ use crate::error::Error;
 /// Most tables of a message (protocol.md section 4.1).
 const TABLES_MAX: usize = 65_535;
 /// Longest symbol in bytes (protocol.md section 9).
-const SYMBOL_BYTES_MAX: usize = 1 << 20;
+pub(super) const SYMBOL_BYTES_MAX: usize = 1 << 20;
 
 macro_rules! setter {
     ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) $column:ident, $push:expr) => {
@@ -54,7 +54,7 @@ impl Producer {
     }
 
     #[cold]
-    fn switch_table(&mut self, name: &str) -> Result<(), Error> {
+    pub(super) fn switch_table(&mut self, name: &str) -> Result<(), Error> {
         if let Some(index) = self.tables.iter().position(|table| same(&table.name, name)) {
             self.current = index;
             return Ok(());
@@ -104,7 +104,7 @@ impl Producer {
 
     /// Leaves the row out and says why.
     #[cold]
-    fn refuse_row(&mut self, column: &str, reason: String) -> Error {
+    pub(super) fn refuse_row(&mut self, column: &str, reason: String) -> Error {
         let table = self.tables[self.current].name.clone();
         self.discard_row();
         Error::Row {
@@ -327,7 +327,7 @@ impl Producer {
     }
 }
 
-fn check_length(name: &str, limit: usize) -> Result<(), String> {
+pub(super) fn check_length(name: &str, limit: usize) -> Result<(), String> {
     if name.len() > limit {
         return Err(format!(
             "a name of {} bytes, at most {limit} (max_name_len)",
