@@ -36,10 +36,8 @@ const ERROR_POLICIES: [&str; 6] = [
     "on_write_error",
 ];
 /// Numbers that tune what is not built yet, with their least value; harmless at any value.
-const TUNING: [(&str, u64); 5] = [
+const TUNING: [(&str, u64); 3] = [
     ("max_background_drainers", 0),
-    ("error_inbox_capacity", 16),
-    ("connection_listener_inbox_capacity", 1),
     ("catch_up_cap_gap_min_escalation_window_millis", 0),
     ("catchup_cap_gap_min_escalation_window_millis", 0),
 ];

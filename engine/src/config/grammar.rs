@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use questdb_confstr::{ErrorKind, parse_conf_str};
 
+use super::keys::is_listed;
 use crate::error::Error;
 
 /// The keys of a connect string that nobody has asked for yet.
@@ -31,6 +32,10 @@ impl Params {
 
     /// Takes the value of a key out.
     pub(super) fn take(&mut self, key: &str) -> Option<String> {
+        debug_assert!(
+            is_listed(key),
+            "{key} is taken: list it in config/keys.rs and in docs/configuration.md"
+        );
         self.0.remove(key)
     }
 

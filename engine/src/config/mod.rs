@@ -4,16 +4,23 @@
 //! own. Parsing happens before any file or socket is touched.
 
 mod addr;
+mod event_keys;
 mod foreign;
 mod grammar;
+mod keys;
 mod parse;
 mod value;
 
+#[cfg(test)]
+mod documented;
 #[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use event_keys::EventKeys;
+pub use keys::{KEYS, Key};
 
 /// `host:port` of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,4 +140,6 @@ pub struct Config {
     pub lock_retry: Duration,
     /// `memory_budget_bytes`: segment memory of a shard with `sf_dir`.
     pub memory_budget_bytes: u64,
+    /// Capacities of the inboxes for errors and connection events.
+    pub events: EventKeys,
 }

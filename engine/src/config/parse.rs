@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::grammar::Params;
 use super::value::{MILLIS_MAX, invalid, not_yet, number};
-use super::{Auth, Config, Durability, InitialConnect, Secret, addr, foreign};
+use super::{Auth, Config, Durability, EventKeys, InitialConnect, Secret, addr, foreign};
 use crate::error::Error;
 use crate::slot::segment::SEGMENT_BYTES_MIN;
 
@@ -83,6 +83,7 @@ impl Config {
             memory_budget_bytes: params
                 .size("memory_budget_bytes", MIB, u64::MAX)?
                 .unwrap_or(64 * MIB),
+            events: EventKeys::take(params)?,
         };
         foreign::judge_rest(std::mem::take(params))?;
         Ok(config)

@@ -57,6 +57,7 @@ fn defaults_are_those_of_the_official_clients() {
         intake_ring_bytes: 1 << 20,
         lock_retry: millis(500),
         memory_budget_bytes: 64 << 20,
+        events: EventKeys::default(),
     };
     assert_eq!(parse(""), expected);
     // Setting a key to its own default changes nothing.
@@ -278,8 +279,6 @@ fn keys_of_other_clients_are_accepted() {
         "on_schema_error=retriable",
         "on_write_error=TERMINAL",
         "max_background_drainers=0",
-        "error_inbox_capacity=16",
-        "connection_listener_inbox_capacity=1",
         "catch_up_cap_gap_min_escalation_window_millis=0",
         "durable_ack_keepalive_interval_millis=-1",
         "qwp_ws_progress=background",

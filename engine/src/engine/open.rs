@@ -1,86 +1,33 @@
-//! The engine handle: opens the slot, starts the shard, gives out producers, closes.
+//! Opening: the slot, the threads, and the wait for the first connection.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::{Engine, Running, nanos};
 use crate::config::{Config, Durability, InitialConnect};
 use crate::error::Error;
 use crate::io::sys::{EventFd, RealFs, monotonic_nanos};
-use crate::io::uring::{self, Hosted, Tap, UringIo};
+use crate::io::uring::{self, Tap, UringIo};
 use crate::io::{BLOCK, Fs, OpenMode};
-use crate::observe::{Counters, LatencyHistogram, Stats};
+use crate::observe::Counters;
 use crate::producer::{Producer, ProducerOptions};
-use crate::router::gate::{Gate, lock};
+use crate::router::gate::Gate;
 use crate::router::lane::{self, Stage};
-use crate::shard::{Handover, Remains, Shard};
-use crate::slot::{self, Drained, RecoveryReport, SetAside, SlotOptions};
-use crate::steward::{self, StewardThreads};
+use crate::shard::{Handover, Shard};
+use crate::slot::{self, RecoveryReport, SlotOptions};
+use crate::steward;
 
 /// How long `connect` waits for the shard's thread; rows are taken anyway afterwards.
 const START_LIMIT: Duration = Duration::from_secs(5);
 /// Allowance for resolving one server's name on the first connection.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(10);
-/// Most producers of an engine.
-const PRODUCERS_MAX: usize = 1024;
 /// Largest frame (protocol.md section 10.7).
 const FRAME_BYTES_MAX: u64 = 16 << 20;
 /// What a segment does not hold of a frame: its own header and the frame's.
 const SEGMENT_OVERHEAD: u64 = 32;
 
-/// Which latency a histogram shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Latency {
-    /// From accepted to written.
-    AcceptToWritten,
-    /// From accepted to stable.
-    AcceptToStable,
-    /// From accepted to acked.
-    AcceptToAcked,
-}
-
-/// A running engine. See the crate documentation for an example.
-#[derive(Debug)]
-pub struct Engine {
-    config: Config,
-    gate: Arc<Gate>,
-    set_aside: Option<SetAside>,
-    running: Mutex<Option<Running>>,
-}
-
-#[derive(Debug)]
-struct Running {
-    shard: Hosted,
-    steward: StewardThreads,
-}
-
 impl Engine {
-    /// Opens the slot (recovering what it holds), starts the shard and, as `initial_connect_retry`
-    /// says, waits for the first connection.
-    ///
-    /// Every error comes before a row was accepted: an unknown key ([`Error::Config`], before any
-    /// file is touched), a held slot ([`Error::Locked`]), a machine that forbids io_uring
-    /// ([`Error::Unsupported`]), a disk that fails ([`Error::Disk`]).
-    pub fn connect(connect_string: &str) -> Result<Self, Error> {
-        Self::start(Config::parse(connect_string)?, None)
-    }
-
-    /// As [`connect`](Self::connect), with a look at every piece of bytes received, on the
-    /// shard's thread.
-    #[cfg(feature = "internals")]
-    #[doc(hidden)]
-    #[expect(
-        clippy::type_complexity,
-        reason = "an alias would be public for this alone"
-    )]
-    pub fn connect_tapped(
-        connect_string: &str,
-        tap: Box<dyn FnMut(&[u8]) + Send>,
-    ) -> Result<Self, Error> {
-        Self::start(Config::parse(connect_string)?, Some(tap))
-    }
-
-    fn start(config: Config, tap: Option<Tap>) -> Result<Self, Error> {
+    pub(super) fn start(config: Config, tap: Option<Tap>) -> Result<Self, Error> {
         uring::probe()?;
         if config.sf_dir.is_some() && config.initial_connect == InitialConnect::Off {
             tracing::warn!(
@@ -161,125 +108,6 @@ impl Engine {
         let _ = self.finish(Duration::ZERO);
         Err(error)
     }
-
-    /// A handle for one application thread, with a ring of `intake_ring_bytes` of its own.
-    pub fn producer(&self) -> Result<Producer, Error> {
-        if let Some(error) = self.gate.refusal() {
-            return Err(error);
-        }
-        if self.gate.lanes() >= PRODUCERS_MAX {
-            return Err(Error::Misuse(
-                "an engine has at most 1,024 producers: drop some",
-            ));
-        }
-        Ok(new_producer(&self.config, &self.gate))
-    }
-
-    /// A snapshot of the counters.
-    pub fn stats(&self) -> Stats {
-        self.gate.counters.stats()
-    }
-
-    /// The damaged slot that this start put aside, if there was one: its frames are not delivered,
-    /// every byte of it is kept, and this engine began with an empty slot.
-    pub fn set_aside(&self) -> Option<&SetAside> {
-        self.set_aside.as_ref()
-    }
-
-    /// Why the last connection, attempt or spare segment failed; `None` if nothing has yet. What
-    /// happened is over or being tried again: terminal errors come out of the calls themselves.
-    pub fn last_failure(&self) -> Option<String> {
-        Some(self.gate.failures().1).filter(|cause| !cause.is_empty())
-    }
-
-    /// A snapshot of a latency histogram.
-    pub fn histogram(&self, which: Latency) -> LatencyHistogram {
-        let counters = &self.gate.counters;
-        match which {
-            Latency::AcceptToWritten => counters.accept_to_written.snapshot(),
-            Latency::AcceptToStable => counters.accept_to_stable.snapshot(),
-            Latency::AcceptToAcked => counters.accept_to_acked.snapshot(),
-        }
-    }
-
-    /// Waits until everything that was published or recovered so far is acked.
-    pub fn wait_acked(&self, timeout: Duration) -> Result<(), Error> {
-        let start = Instant::now();
-        loop {
-            if self.gate.is_acked() {
-                return Ok(());
-            }
-            if let Some(error) = self.gate.ending() {
-                return Err(error);
-            }
-            if start.elapsed() >= timeout {
-                return Err(Error::Timeout {
-                    stage: Stage::Acked.name(),
-                    waited_millis: millis(start.elapsed()),
-                });
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// Stops accepting rows, writes what was accepted, waits up to `close_flush_timeout_millis`
-    /// until all of it is acked, and releases the slot. A drained slot is left empty; otherwise
-    /// [`Error::NotDrained`] says what stays on disk. A latched terminal error is returned.
-    pub fn close(self) -> Result<(), Error> {
-        self.finish(self.config.close_flush_timeout.unwrap_or(Duration::ZERO))
-    }
-
-    fn finish(&self, wait: Duration) -> Result<(), Error> {
-        let Some(running) = lock(&self.running).take() else {
-            return Ok(());
-        };
-        let start = Instant::now();
-        self.gate
-            .close(monotonic_nanos().saturating_add(nanos(wait)));
-        let remains = running.shard.join()?;
-        running.steward.join();
-        let (frames, bytes, untaken) = (remains.frames, remains.bytes, remains.untaken);
-        hand_back(&RealFs, remains)?;
-        if let Some(terminal) = self.gate.terminal() {
-            tracing::warn!(
-                frames,
-                bytes,
-                untaken,
-                "FB-C004 closed after a terminal error"
-            );
-            return Err(terminal.to_error());
-        }
-        if frames > 0 || untaken > 0 {
-            let waited_millis = millis(start.elapsed());
-            tracing::warn!(
-                frames,
-                bytes,
-                untaken,
-                waited_millis,
-                "FB-C002 closed before all was acked"
-            );
-            return Err(Error::NotDrained {
-                frames,
-                bytes,
-                untaken,
-                waited_millis,
-            });
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Engine {
-    /// Closes as [`Engine::close`] does, unless the thread is panicking: then without a wait.
-    fn drop(&mut self) {
-        let wait = self
-            .config
-            .close_flush_timeout
-            .filter(|_| !std::thread::panicking());
-        if let Err(error) = self.finish(wait.unwrap_or(Duration::ZERO)) {
-            tracing::warn!(%error, "FB-C003 engine dropped");
-        }
-    }
 }
 
 /// A producer whose lane has joined the gate's shard.
@@ -353,35 +181,6 @@ pub(crate) fn open_slot(fs: &dyn Fs, config: &Config) -> Result<Option<Handover>
     }))
 }
 
-/// The directory work of close, and the end of the lock.
-pub(crate) fn hand_back(fs: &dyn Fs, remains: Remains) -> Result<(), Error> {
-    let Some(left) = remains.slot else {
-        return Ok(());
-    };
-    let mut files = left.files;
-    let lock = files.lock.clone();
-    let outcome = if remains.frames == 0 && remains.poisoned.is_none() {
-        let drained = Drained {
-            dir: &files.dir,
-            manifest: &mut files.manifest,
-            watermark: &mut files.watermark,
-            segments: &left.segments,
-            active_base: left.active_base,
-            acked: left.acked,
-        };
-        // Dropping the older segments leaves the dictionary as the only copy of their symbols, as
-        // in a trim: a power cut half-way through must not make the rest undeliverable.
-        fs.sync(&files.dictionary)
-            .map_err(|source| Error::disk("sync", &files.dir, 0, source))
-            .and_then(|()| slot::close_drained(fs, drained))
-    } else {
-        Ok(())
-    };
-    fs.unlock(&lock)
-        .map_err(|source| Error::disk("unlock", &files.dir, 0, source))?;
-    outcome
-}
-
 fn options(config: &Config) -> ProducerOptions {
     let has_files = config.sf_dir.is_some();
     let sync = matches!(config.durability, Durability::Flush | Durability::Append);
@@ -417,12 +216,4 @@ fn unsupported(what: &str, error: &std::io::Error) -> Error {
         reason: error.to_string(),
         remedy: "Check descriptor (ulimit -n) and locked-memory (ulimit -l) limits",
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,0 +1,101 @@
+//! Closing: everything accepted is written, what time allows is acked, the slot is released.
+
+use std::time::{Duration, Instant};
+
+use super::{Engine, millis, nanos};
+use crate::error::Error;
+use crate::io::Fs;
+use crate::io::sys::{RealFs, monotonic_nanos};
+use crate::router::gate::lock;
+use crate::shard::Remains;
+use crate::slot::{self, Drained};
+
+impl Engine {
+    /// Stops accepting rows, writes what was accepted, waits up to `close_flush_timeout_millis`
+    /// until all of it is acked, and releases the slot. A drained slot is left empty; otherwise
+    /// [`Error::NotDrained`] says what stays on disk. A latched terminal error is returned.
+    pub fn close(self) -> Result<(), Error> {
+        self.finish(self.config.close_flush_timeout.unwrap_or(Duration::ZERO))
+    }
+
+    pub(super) fn finish(&self, wait: Duration) -> Result<(), Error> {
+        let Some(running) = lock(&self.running).take() else {
+            return Ok(());
+        };
+        let start = Instant::now();
+        self.gate
+            .close(monotonic_nanos().saturating_add(nanos(wait)));
+        let remains = running.shard.join()?;
+        running.steward.join();
+        let (frames, bytes, untaken) = (remains.frames, remains.bytes, remains.untaken);
+        hand_back(&RealFs, remains)?;
+        if let Some(terminal) = self.gate.terminal() {
+            tracing::warn!(
+                frames,
+                bytes,
+                untaken,
+                "FB-C004 closed after a terminal error"
+            );
+            return Err(terminal.to_error());
+        }
+        if frames > 0 || untaken > 0 {
+            let waited_millis = millis(start.elapsed());
+            tracing::warn!(
+                frames,
+                bytes,
+                untaken,
+                waited_millis,
+                "FB-C002 closed before all was acked"
+            );
+            return Err(Error::NotDrained {
+                frames,
+                bytes,
+                untaken,
+                waited_millis,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Engine {
+    /// Closes as [`Engine::close`] does, unless the thread is panicking: then without a wait.
+    fn drop(&mut self) {
+        let wait = self
+            .config
+            .close_flush_timeout
+            .filter(|_| !std::thread::panicking());
+        if let Err(error) = self.finish(wait.unwrap_or(Duration::ZERO)) {
+            tracing::warn!(%error, "FB-C003 engine dropped");
+        }
+    }
+}
+
+/// The directory work of close, and the end of the lock.
+pub(crate) fn hand_back(fs: &dyn Fs, remains: Remains) -> Result<(), Error> {
+    let Some(left) = remains.slot else {
+        return Ok(());
+    };
+    let mut files = left.files;
+    let lock = files.lock.clone();
+    let outcome = if remains.frames == 0 && remains.poisoned.is_none() {
+        let drained = Drained {
+            dir: &files.dir,
+            manifest: &mut files.manifest,
+            watermark: &mut files.watermark,
+            segments: &left.segments,
+            active_base: left.active_base,
+            acked: left.acked,
+        };
+        // Dropping the older segments leaves the dictionary as the only copy of their symbols, as
+        // in a trim: a power cut half-way through must not make the rest undeliverable.
+        fs.sync(&files.dictionary)
+            .map_err(|source| Error::disk("sync", &files.dir, 0, source))
+            .and_then(|()| slot::close_drained(fs, drained))
+    } else {
+        Ok(())
+    };
+    fs.unlock(&lock)
+        .map_err(|source| Error::disk("unlock", &files.dir, 0, source))?;
+    outcome
+}
