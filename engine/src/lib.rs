@@ -53,8 +53,8 @@ struct ReadmeDoctests;
 #[cfg(feature = "uring")]
 pub use engine::{Engine, Latency};
 pub use error::{Error, Pressure};
-pub use observe::{Category, ConnectionEvent, Event, LatencyHistogram, Policy, SenderError, Stats};
 pub use forebay_wire::types::ColumnType;
+pub use observe::{Category, ConnectionEvent, Event, LatencyHistogram, Policy, SenderError, Stats};
 pub use producer::{
     Chunk, ColumnId, Nulls, Producer, Receipt, Symbol, TableId, Timestamp, TimestampMicros,
     TimestampNanos,

@@ -57,7 +57,6 @@ pub(super) fn refuse_unbuilt(params: &mut Params) -> Result<(), Error> {
     params.millis_or_none("durable_ack_keepalive_interval_millis", 200)?;
     for (key, what) in [
         ("drain_orphans", "draining orphaned slots"),
-        ("auto_flush", "automatic flushing"),
         ("transaction", "transactions"),
     ] {
         if params.switch(key, false)? {
@@ -84,8 +83,6 @@ pub(super) fn judge_rest(params: Params) -> Result<(), Error> {
             number(key, &value, *min, u64::from(u32::MAX))?;
         } else if key.starts_with("tls_") {
             return Err(not_yet(key, "TLS"));
-        } else if key.starts_with("auto_flush_") {
-            return Err(not_yet(key, "automatic flushing"));
         } else if !IGNORED.contains(&key)
             && !IGNORED_PREFIXES
                 .iter()

@@ -9,6 +9,7 @@ mod foreign;
 mod grammar;
 mod keys;
 mod parse;
+mod producer_keys;
 mod value;
 
 #[cfg(test)]
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 pub use event_keys::EventKeys;
 pub use keys::{KEYS, Key};
+pub use producer_keys::{AutoFlush, ProducerKeys};
 
 /// `host:port` of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,6 +140,8 @@ pub struct Config {
     pub intake_ring_bytes: usize,
     /// `lock_retry_millis`: how long opening waits for a held slot.
     pub lock_retry: Duration,
+    /// What the producer adds, demands and does by itself.
+    pub producer: ProducerKeys,
     /// `memory_budget_bytes`: segment memory of a shard with `sf_dir`.
     pub memory_budget_bytes: u64,
     /// Capacities of the inboxes for errors and connection events.

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::grammar::Params;
 use super::value::{MILLIS_MAX, invalid, not_yet, number};
-use super::{Auth, Config, Durability, EventKeys, InitialConnect, Secret, addr, foreign};
+use super::{
+    Auth, Config, Durability, EventKeys, InitialConnect, ProducerKeys, Secret, addr, foreign,
+};
 use crate::error::Error;
 use crate::slot::segment::SEGMENT_BYTES_MIN;
 
@@ -52,7 +54,9 @@ impl Config {
         let journal = Journal::take(params)?;
         let sync_first = params.has_prefix("reconnect_");
         let (max_buf_bytes, max_name_bytes) = buffer_limits(params)?;
+        let producer = ProducerKeys::take(params, journal.sf_dir.is_some())?;
         let config = Self {
+            producer,
             tls: false,
             endpoints,
             auth: auth(params)?,

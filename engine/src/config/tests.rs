@@ -299,8 +299,6 @@ fn features_to_come_are_refused_by_name() {
         ("tls_verify=on", "tls_verify"),
         ("tls_roots=/r", "tls_roots"),
         ("tls_ca=x", "tls_ca"),
-        ("auto_flush=on", "auto_flush"),
-        ("auto_flush_rows=5", "auto_flush_rows"),
         ("transaction=on", "transaction"),
         ("qwp_ws_progress=manual", "qwp_ws_progress"),
     ] {

@@ -159,12 +159,7 @@ impl<'a> Chunk<'a> {
         Ok(self)
     }
 
-    fn check(
-        &self,
-        name: &str,
-        rows: usize,
-        validity: Option<Validity<'_>>,
-    ) -> Result<(), String> {
+    fn check(&self, name: &str, rows: usize, validity: Option<Validity<'_>>) -> Result<(), String> {
         if !name.is_empty() {
             names::check_column(name).map_err(|error| error.to_string())?;
         }
@@ -242,7 +237,10 @@ impl<'a> Chunk<'a> {
         rows: usize,
         nulls: Nulls<'a>,
     ) -> Result<&mut Self, Error> {
-        if offset.checked_add(rows).is_none_or(|end| end > bits.len().saturating_mul(8)) {
+        if offset
+            .checked_add(rows)
+            .is_none_or(|end| end > bits.len().saturating_mul(8))
+        {
             let reason = format!("{} bytes of bits do not hold {rows} rows", bits.len());
             return Err(self.refused(name, reason));
         }
@@ -291,9 +289,13 @@ impl<'a> Chunk<'a> {
             return Err(self.refused(name, reason));
         }
         let valid = |row: usize| nulls.0.is_none_or(|v| row < v.rows() && v.is_valid(row));
-        let wide = |(row, bits): (usize, &u64)| (bits >> precision != 0 && valid(row)).then_some(row);
+        let wide =
+            |(row, bits): (usize, &u64)| (bits >> precision != 0 && valid(row)).then_some(row);
         if let Some(row) = values.iter().enumerate().find_map(wide) {
-            let reason = format!("row {row}: {:#x} does not fit {precision} bits", values[row]);
+            let reason = format!(
+                "row {row}: {:#x} does not fit {precision} bits",
+                values[row]
+            );
             return Err(self.refused(name, reason));
         }
         let values = Values::Geohash(values);
@@ -317,12 +319,12 @@ impl<'a> Chunk<'a> {
     pub fn dec128(
         &mut self,
         name: &'a str,
-        unscaled: &'a [u128],
+        unscaled: &'a [i128],
         scale: u8,
         nulls: Nulls<'a>,
     ) -> Result<&mut Self, Error> {
         self.check_scale(name, ColumnType::Decimal128, scale)?;
-        let values = Values::U128(unscaled);
+        let values = Values::I128(unscaled);
         self.add(name, ColumnType::Decimal128, values, nulls, scale)
     }
 
@@ -383,7 +385,10 @@ impl<'a> Chunk<'a> {
         nulls: Nulls<'a>,
     ) -> Result<&mut Self, Error> {
         self.check_offsets(name, offsets, values.len())?;
-        if offsets.windows(2).any(|pair| pair[1] - pair[0] > DIM_MAX / 4) {
+        if offsets
+            .windows(2)
+            .any(|pair| pair[1] - pair[0] > DIM_MAX / 4)
+        {
             let reason = format!("a vector is longer than {} elements", DIM_MAX / 4);
             return Err(self.refused(name, reason));
         }
@@ -412,7 +417,8 @@ impl<'a> Chunk<'a> {
     ) -> Result<&mut Self, Error> {
         let known = dictionary.len();
         let valid = |row: usize| nulls.0.is_none_or(|v| row < v.rows() && v.is_valid(row));
-        let bad = |(row, code): (usize, &u32)| (*code as usize >= known && valid(row)).then_some(row);
+        let bad =
+            |(row, code): (usize, &u32)| (*code as usize >= known && valid(row)).then_some(row);
         if let Some(row) = codes.iter().enumerate().find_map(bad) {
             let code = codes[row];
             let reason = format!("row {row}: code {code}, the dictionary has {known} entries");
@@ -544,15 +550,17 @@ fn array_elements(shape: &[u32]) -> Result<usize, String> {
     if rank == 0 || rank > DIMS_MAX {
         return Err(format!("array has {rank} dimensions, it must have 1 to 32"));
     }
-    let product = shape
-        .iter()
-        .try_fold(1_usize, |product, length| product.checked_mul(*length as usize));
+    let product = shape.iter().try_fold(1_usize, |product, length| {
+        product.checked_mul(*length as usize)
+    });
     match product {
         Some(elements)
             if elements <= ARRAY_BYTES_MAX / 8 && shape.iter().all(|length| *length <= DIM_MAX) =>
         {
             Ok(elements)
         }
-        _ => Err(format!("array of {shape:?} is larger than 268435455 per dimension or 512 MiB")),
+        _ => Err(format!(
+            "array of {shape:?} is larger than 268435455 per dimension or 512 MiB"
+        )),
     }
 }

@@ -65,7 +65,10 @@ impl Producer {
 
     /// Gives every symbol cell of the chunk its id.
     fn resolve(&mut self, chunk: &Chunk<'_>, scratch: &mut Scratch) -> Result<(), Error> {
-        let symbolic = chunk.columns.iter().filter(|column| column.symbols.is_some());
+        let symbolic = chunk
+            .columns
+            .iter()
+            .filter(|column| column.symbols.is_some());
         let count = symbolic.clone().count();
         if scratch.cells.len() < count {
             scratch.cells.resize_with(count, Vec::new);

@@ -4,6 +4,7 @@
 //! them once, straight into the shard's ring. Nothing here blocks except `publish` on a full ring
 //! and `flush` on its stage, both with a time limit.
 
+mod auto_flush;
 mod chunk;
 mod chunk_publish;
 mod names;
@@ -13,6 +14,8 @@ mod prepared;
 mod publish;
 mod receipt;
 mod row;
+mod setters;
+mod stamps;
 mod symbols;
 mod table;
 mod timestamp;
@@ -26,10 +29,13 @@ pub use prepared::{ColumnId, Symbol, TableId};
 pub use receipt::Receipt;
 pub use timestamp::{Timestamp, TimestampMicros, TimestampNanos};
 
+use self::auto_flush::Triggers;
 use self::chunk_publish::Scratch;
 use self::plan::Plan;
+use self::stamps::Stamps;
 use self::symbols::Symbols;
 use self::table::Table;
+use crate::config::ProducerKeys;
 use crate::router::gate::Gate;
 use crate::router::lane::{Lane, Stage};
 use crate::router::ring::Writer;
@@ -51,6 +57,8 @@ pub(crate) struct ProducerOptions {
     pub(crate) publish_stable: bool,
     /// There is a journal on disk.
     pub(crate) has_files: bool,
+    /// What the connect string says of rows.
+    pub(crate) keys: ProducerKeys,
 }
 
 /// A handle for one application thread: collects rows and publishes them as batches.
@@ -85,6 +93,9 @@ pub struct Producer {
     symbols: Symbols,
     plan: Plan,
     scratch: Scratch,
+    triggers: Triggers,
+    auto_flush: bool,
+    stamps: Option<Box<Stamps>>,
     /// A producer is not shared between threads.
     not_sync: std::marker::PhantomData<std::cell::Cell<()>>,
 }
@@ -101,6 +112,9 @@ impl Producer {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
+            triggers: Triggers::new(&options.keys.auto_flush),
+            auto_flush: !Triggers::is_off(&options.keys.auto_flush),
+            stamps: Stamps::new(&options.keys),
             options,
             gate,
             lane,

@@ -109,7 +109,11 @@ impl Producer {
             _ => {
                 // Whole bytes of bits where there are enough rows.
                 let half = rows.len() / 2;
-                let half = if half > 8 { half - half % 8 } else { half.max(1) };
+                let half = if half > 8 {
+                    half - half % 8
+                } else {
+                    half.max(1)
+                };
                 let middle = rows.start + half;
                 self.cut(source, rows.start..middle, parts)?;
                 self.cut(source, middle..rows.end, parts)
@@ -199,7 +203,7 @@ impl Producer {
 /// Room that surely suffices for the group: with several entries, one may have to begin behind
 /// the end of the buffer, which costs less than the largest of them.
 fn group_bytes(group: &[Part]) -> usize {
-    let all = group.iter().map(|part| part.1 + 16).sum();
+    let all: usize = group.iter().map(|part| part.1 + 16).sum();
     match group {
         [_] => all - 16,
         _ => all + group.iter().map(|part| part.1).max().unwrap_or(0),

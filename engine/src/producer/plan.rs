@@ -39,8 +39,7 @@ impl Plan {
             block_bytes += block_head_len(&table.name, table.rows, definitions(table));
             for column in &table.columns {
                 if let Some((offset, cells)) = column.buffer.symbol_run() {
-                    self.runs
-                        .push((size(block_bytes + offset)?, size(cells)?));
+                    self.runs.push((size(block_bytes + offset)?, size(cells)?));
                 }
                 block_bytes += column.buffer.encoded_len();
             }

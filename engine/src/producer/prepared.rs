@@ -8,7 +8,8 @@ use forebay_wire::names;
 use forebay_wire::types::ColumnType;
 
 use super::Producer;
-use super::row::{SYMBOL_BYTES_MAX, check_length};
+use super::row::check_length;
+use super::setters::SYMBOL_BYTES_MAX;
 use crate::error::Error;
 
 /// A table, from [`Producer::prepare`].
@@ -69,7 +70,9 @@ impl Producer {
             return Err(Error::Misuse("a table of another producer"));
         }
         if ty == ColumnType::LongArray {
-            return Err(Error::Misuse("servers store no LONG_ARRAY: use DoubleArray"));
+            return Err(Error::Misuse(
+                "servers store no LONG_ARRAY: use DoubleArray",
+            ));
         }
         let limit = self.options.name_bytes_max;
         let place = &mut self.tables[table.index as usize];
@@ -202,11 +205,12 @@ impl Producer {
         if symbol.owner != self.id {
             return Err(self.refuse_put(column, "a symbol of another producer".to_owned()));
         }
-        self.symbols.mark_used(symbol.id);
-        self.put(column, column.ty == ColumnType::Symbol, |buffer| {
+        let put = self.put(column, column.ty == ColumnType::Symbol, |buffer| {
             buffer.push_symbol(symbol.id);
             Ok(())
-        })
+        })?;
+        put.symbols.mark_used(symbol.id);
+        Ok(put)
     }
 
     put!(
@@ -240,12 +244,12 @@ impl Producer {
         /// A CHAR: one UTF-16 code unit.
         put_char(value: u16) Char, ColumnBuffer::push_char);
     put!(
-        /// A UUID.
-        put_uuid(value: u128) Uuid, |buffer: &mut ColumnBuffer, value: u128| {
-            let [lo, hi] = [value, value >> 64].map(|half| half & u128::from(u64::MAX));
-            // Both halves were cut to 64 bits.
-            buffer.push_uuid(u64::try_from(lo).unwrap_or(0), u64::try_from(hi).unwrap_or(0));
-        });
+    /// A UUID.
+    put_uuid(value: u128) Uuid, |buffer: &mut ColumnBuffer, value: u128| {
+        let [lo, hi] = [value, value >> 64].map(|half| half & u128::from(u64::MAX));
+        // Both halves were cut to 64 bits.
+        buffer.push_uuid(u64::try_from(lo).unwrap_or(0), u64::try_from(hi).unwrap_or(0));
+    });
     put!(
         /// A LONG256, least significant word first.
         put_long256(words: [u64; 4]) Long256, ColumnBuffer::push_long256);

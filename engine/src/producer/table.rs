@@ -53,6 +53,12 @@ impl Table {
         self.known = self.columns.len();
     }
 
+    /// Unit of the designated timestamp, where a row has had one.
+    pub(super) fn designated_type(&self) -> Option<ColumnType> {
+        let designated = self.columns.iter().find(|column| column.name.is_empty())?;
+        Some(designated.buffer.column_type())
+    }
+
     /// Columns set in this row.
     pub(super) fn columns_set(&self) -> usize {
         self.set

@@ -44,8 +44,10 @@ pub enum Values<'a> {
     U16(&'a [u16]),
     /// IPv4, or a SYMBOL's ids.
     U32(&'a [u32]),
-    /// UUID, DECIMAL128: 16 bytes, least significant first.
+    /// UUID.
     U128(&'a [u128]),
+    /// DECIMAL128.
+    I128(&'a [i128]),
     /// LONG256, DECIMAL256: 32 bytes, least significant first.
     Wide(&'a [[u8; 32]]),
     /// GEOHASH: bits in the low end.
@@ -90,6 +92,7 @@ impl Values<'_> {
             Self::U16(v) => v.len(),
             Self::U32(v) => v.len(),
             Self::U128(v) => v.len(),
+            Self::I128(v) => v.len(),
             Self::Wide(v) => v.len(),
             Self::Geohash(v) => v.len(),
             Self::Bytes { offsets, .. } | Self::Vectors { offsets, .. } => {
@@ -174,7 +177,11 @@ impl SliceColumn<'_> {
         }
         match self.values {
             Values::Bytes { offsets, .. } => {
-                4 * (present + 1) + self.spans(rows, nulls, offsets).map(|s| s.len()).sum::<usize>()
+                4 * (present + 1)
+                    + self
+                        .spans(rows, nulls, offsets)
+                        .map(|s| s.len())
+                        .sum::<usize>()
             }
             Values::Arrays { shape, .. } => present * array_bytes(shape),
             Values::Vectors { offsets, .. } => self
@@ -258,6 +265,7 @@ impl SliceColumn<'_> {
             Values::F64(v) => self.write_fixed(v, rows, nulls, NAN_64, out, f64::to_le_bytes),
             Values::U32(v) => self.write_fixed(v, rows, nulls, 0, out, u32::to_le_bytes),
             Values::U128(v) => self.write_fixed(v, rows, nulls, 0, out, u128::to_le_bytes),
+            Values::I128(v) => self.write_fixed(v, rows, nulls, 0, out, i128::to_le_bytes),
             Values::Wide(v) => self.write_fixed(v, rows, nulls, [0; 32], out, |wide| wide),
             Values::Geohash(values) => {
                 let width = usize::from(self.parameter.div_ceil(8));
@@ -289,7 +297,11 @@ impl SliceColumn<'_> {
             }
         } else if self.has_sentinel() {
             for (cell, row) in cells.iter_mut().zip(rows) {
-                let value = if self.is_valid(row) { values[row] } else { sentinel };
+                let value = if self.is_valid(row) {
+                    values[row]
+                } else {
+                    sentinel
+                };
                 *cell = bytes(value);
             }
         } else {
@@ -332,7 +344,9 @@ impl SliceColumn<'_> {
         for (end, span) in ends[1..].iter_mut().zip(self.spans(rows, nulls, offsets)) {
             data[at..at + span.len()].copy_from_slice(&bytes[span.clone()]);
             at += span.len();
-            *end = u32::try_from(at).expect("spans of 32-bit offsets").to_le_bytes();
+            *end = u32::try_from(at)
+                .expect("spans of 32-bit offsets")
+                .to_le_bytes();
         }
     }
 

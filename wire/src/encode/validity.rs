@@ -74,8 +74,10 @@ mod tests {
             for start in 0..20 {
                 for len in 0..40 {
                     let rows = start..start + len;
-                    let nulls: Vec<usize> =
-                        rows.clone().filter(|row| !validity.is_valid(*row)).collect();
+                    let nulls: Vec<usize> = rows
+                        .clone()
+                        .filter(|row| !validity.is_valid(*row))
+                        .collect();
                     assert_eq!(validity.nulls(rows.clone()), nulls.len());
                     let mut out = vec![0xaa; len.div_ceil(8)];
                     validity.write_nulls(rows, &mut out);

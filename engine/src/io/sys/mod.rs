@@ -16,7 +16,8 @@ pub(crate) use futex::{futex_wait, futex_wake};
 pub(crate) use region::{BLOCK, Pinned, Region};
 pub(crate) use socket::Socket;
 pub(crate) use thread::{
-    block_signals, cpu_nanos, monotonic_nanos, name_thread, random_u64, wall_micros,
+    block_signals, coarse_nanos, cpu_nanos, monotonic_nanos, name_thread, random_u64, wall_micros,
+    wall_nanos,
 };
 
 use std::io;
