@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use forebay::internals::InstantLoop;
 use forebay::{Chunk, ColumnId, ColumnType, Nulls, Producer, Symbol, TableId, TimestampNanos};
-use forebay_loadgen::quotes::Quotes;
 use questdb::ingress::{Buffer, ColumnName, TableName};
 
 const BATCH: usize = 1000;

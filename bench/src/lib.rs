@@ -1,4 +1,5 @@
 //! Measurements of Forebay: what `forebay-bench` prints, and helpers of the criterion benches.
 
+pub mod limits;
 pub mod ok_probe;
 pub mod turn;

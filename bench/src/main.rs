@@ -1,9 +1,12 @@
 //! `forebay-bench`: measurements that need a whole running engine.
 
+use std::error::Error;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
-use forebay_bench::turn::{TurnOptions, run};
+use clap::{Args, Parser, Subcommand};
+use forebay_bench::limits::recovery::{self, RecoveryOptions};
+use forebay_bench::turn::{self, TurnOptions};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -18,57 +21,140 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// How long an OK waits in the socket while a producer keeps the shard's intake busy.
-    Turn {
-        /// Length of the measurement.
-        #[arg(long, default_value_t = 60)]
-        seconds: u64,
-        /// Rows of a batch.
-        #[arg(long, default_value_t = 1000)]
-        batch: u64,
-        /// Percent of the knee to run at.
-        #[arg(long, default_value_t = 70)]
-        percent: u64,
-        /// Core of the shard.
-        #[arg(long, default_value_t = 1)]
-        shard_core: usize,
-        /// Core of the producer and the sink.
-        #[arg(long, default_value_t = 0)]
-        load_core: usize,
-        /// Exit with 1 if the p99 reaches this many microseconds.
-        #[arg(long)]
-        p99_below_us: Option<u64>,
+    Turn(Turn),
+    /// What the machine can do, beside what the engine does with it.
+    #[command(subcommand)]
+    Limits(Limits),
+}
+
+#[derive(Debug, Args)]
+struct Turn {
+    /// Length of the measurement.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Rows of a batch.
+    #[arg(long, default_value_t = 1000)]
+    batch: u64,
+    /// Percent of the knee to run at.
+    #[arg(long, default_value_t = 70)]
+    percent: u64,
+    /// Core of the shard.
+    #[arg(long, default_value_t = 1)]
+    shard_core: usize,
+    /// Core of the producer and the sink.
+    #[arg(long, default_value_t = 0)]
+    load_core: usize,
+    /// Exit with 1 if the p99 reaches this many microseconds.
+    #[arg(long)]
+    p99_below_us: Option<u64>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Limits {
+    /// Opening a slot with a backlog: our scan, a direct read of the same files, the official
+    /// client opening its own slot.
+    Recovery(Recovery),
+    /// One measurement of `recovery`; prints nanoseconds, those of the scan, bytes, peak KiB.
+    #[command(hide = true)]
+    RecoveryChild {
+        what: String,
+        dir: PathBuf,
+        bytes: u64,
+        segment_bytes: u64,
     },
 }
 
+#[derive(Debug, Args)]
+struct Recovery {
+    /// Backlog in MB.
+    #[arg(long, default_value_t = 600)]
+    mb: u64,
+    /// Frames of one short row instead of 1 to 32 KiB.
+    #[arg(long)]
+    one_row: bool,
+    /// KiB of a segment file.
+    #[arg(long, default_value_t = 4096)]
+    segment_kib: u64,
+    /// Alternations; the median counts.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Leave the official client out.
+    #[arg(long)]
+    ours_only: bool,
+    /// Also drain the backlog at the end.
+    #[arg(long)]
+    drain: bool,
+    /// Where the slots go (must be on a disk) instead of here.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Exit with 1 if the cold scan is below this share of the raw read.
+    #[arg(long)]
+    percent_at_least: Option<u64>,
+    /// Exit with 1 if an opening of ours takes this many MiB of memory.
+    #[arg(long)]
+    peak_mib_below: Option<u64>,
+}
+
 fn main() -> std::process::ExitCode {
-    let Command::Turn {
-        seconds,
-        batch,
-        percent,
-        shard_core,
-        load_core,
-        p99_below_us,
-    } = Cli::parse().command;
-    let options = TurnOptions {
-        length: Duration::from_secs(seconds),
-        batch,
-        percent,
-        shard_core,
-        load_core,
+    let outcome = match Cli::parse().command {
+        Command::Turn(options) => turn(&options),
+        Command::Limits(Limits::Recovery(options)) => recovery(options),
+        Command::Limits(Limits::RecoveryChild {
+            what,
+            dir,
+            bytes,
+            segment_bytes,
+        }) => recovery::run_child(&what, &dir, bytes, segment_bytes).map(|line| {
+            println!("{line}");
+            true
+        }),
     };
-    match run(&options) {
-        Ok(report) => {
-            print!("{report}");
-            let limit = p99_below_us.map_or(u64::MAX, |micros| micros * 1000);
-            if report.ok_wait.value_at_quantile(0.99) >= limit {
-                eprintln!("forebay-bench: the p99 is not below the limit of {limit} ns");
-                return std::process::ExitCode::FAILURE;
-            }
-            std::process::ExitCode::SUCCESS
-        }
+    match outcome {
+        Ok(true) => std::process::ExitCode::SUCCESS,
+        Ok(false) => std::process::ExitCode::FAILURE,
         Err(error) => {
             eprintln!("forebay-bench: {error}");
             std::process::ExitCode::FAILURE
         }
     }
+}
+
+/// Whether the limits held.
+fn turn(options: &Turn) -> Result<bool, Box<dyn Error>> {
+    let report = turn::run(&TurnOptions {
+        length: Duration::from_secs(options.seconds),
+        batch: options.batch,
+        percent: options.percent,
+        shard_core: options.shard_core,
+        load_core: options.load_core,
+    })?;
+    print!("{report}");
+    let limit = options
+        .p99_below_us
+        .map_or(u64::MAX, |micros| micros * 1000);
+    let holds = report.ok_wait.value_at_quantile(0.99) < limit;
+    if !holds {
+        eprintln!("forebay-bench: the p99 is not below the limit of {limit} ns");
+    }
+    Ok(holds)
+}
+
+/// Whether the limits held.
+fn recovery(options: Recovery) -> Result<bool, Box<dyn Error>> {
+    let (said, holds) = recovery::run(&RecoveryOptions {
+        mb: options.mb,
+        one_row: options.one_row,
+        segment_bytes: options.segment_kib * 1024,
+        rounds: options.rounds,
+        ours_only: options.ours_only,
+        drain: options.drain,
+        dir: options.dir,
+        percent_at_least: options.percent_at_least,
+        peak_mib_below: options.peak_mib_below,
+    })?;
+    print!("{said}");
+    if !holds {
+        eprintln!("forebay-bench: a limit does not hold");
+    }
+    Ok(holds)
 }

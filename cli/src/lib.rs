@@ -1,16 +1,22 @@
 //! The command `forebay`: what is in a slot, whether it is sound, its frames as text, and how large
 //! a cap an outage needs.
 //!
-//! Plain reads only: no io_uring, no direct I/O, no lock kept, nothing written, no symbolic link
-//! followed inside a slot. So it works beside a running engine, on a read-only mount, under a
-//! seccomp filter, and on slots of the official clients. Whatever a slot holds, the tool neither
-//! panics nor allocates by a length that it read.
+//! The commands that look use plain reads only: no io_uring, no direct I/O, no lock kept, nothing
+//! written, no symbolic link followed inside a slot. So they work beside a running engine, on a
+//! read-only mount, under a seccomp filter, and on slots of the official clients. Whatever a slot
+//! holds, they neither panic nor allocate by a length that they read.
+//!
+//! Two commands act: `clear-failed` removes a marker, and `drain` (feature `drain`) is the engine
+//! itself.
 //!
 //! The command line is a library, so that the tests of the workspace can have a binary of their
 //! own that is the same program. docs/cli.md is its manual.
 
 #![forbid(unsafe_code)]
 
+mod clear_failed;
+#[cfg(feature = "drain")]
+mod drain;
 mod dump;
 mod error;
 mod fsn_range;
@@ -37,6 +43,12 @@ enum Outcome {
     Damaged,
     /// It cannot be said: 2.
     Unknown,
+    /// Frames are left: 3.
+    #[cfg(feature = "drain")]
+    Left,
+    /// The server refused frames, or a slot is damaged: 4.
+    #[cfg(feature = "drain")]
+    Refused,
 }
 
 impl Outcome {
@@ -45,11 +57,15 @@ impl Outcome {
             Self::Sound => 0,
             Self::Damaged => 1,
             Self::Unknown => 2,
+            #[cfg(feature = "drain")]
+            Self::Left => 3,
+            #[cfg(feature = "drain")]
+            Self::Refused => 4,
         }
     }
 }
 
-/// Looks into slots: directories in which senders keep what the server has not confirmed.
+/// Looks into slots and drains them: directories in which senders keep what the server has not confirmed.
 #[derive(Debug, Parser)]
 #[command(name = "forebay", version, about)]
 struct Cli {
@@ -63,6 +79,9 @@ enum Command {
     Verify(verify::VerifyArgs),
     Dump(dump::DumpArgs),
     Size(size::SizeArgs),
+    ClearFailed(clear_failed::ClearFailedArgs),
+    #[cfg(feature = "drain")]
+    Drain(drain::DrainArgs),
 }
 
 /// Runs the command line of this process.
@@ -72,7 +91,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Runs a command line, program name included, and gives its exit status: 0 sound, 1 damaged,
-/// 2 cannot say.
+/// 2 cannot say; `drain` also 3 and 4.
 pub fn run(
     args: impl IntoIterator<Item = OsString>,
     out: impl Write,
@@ -92,6 +111,9 @@ pub fn run(
         Command::Verify(args) => args.execute(&mut out),
         Command::Dump(args) => args.execute(&mut out, &mut diagnostics),
         Command::Size(args) => args.execute(&mut out),
+        Command::ClearFailed(args) => args.execute(&mut out),
+        #[cfg(feature = "drain")]
+        Command::Drain(args) => args.execute(&mut out),
     };
     let done = done.and_then(|outcome| {
         out.flush().map_err(Failure::Output)?;

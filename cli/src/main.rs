@@ -1,4 +1,4 @@
-//! `forebay`: looks into slot directories.
+//! `forebay`: looks into slot directories, and drains them.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,10 @@
 //! Inner parts for this workspace's tests, benches and tools. No promise of stability.
 
+pub use crate::delivery::view as delivery;
 #[cfg(feature = "uring")]
 pub use crate::io::instant::InstantLoop;
+#[cfg(feature = "uring")]
+pub use crate::orphan::tool as orphans;
 pub use crate::router::ring;
 pub use crate::slot::view as slot;
 
@@ -12,4 +15,52 @@ pub mod sim {
         CrashPoint, Phase, Summary, Trace, acked_ahead_of_the_disk, run_faults, run_kills,
         run_power_cuts, watermark_file_ahead,
     };
+}
+
+/// Writing and reading single records of a slot's files, for the fuzz targets.
+pub mod codec {
+    use crate::slot::view::Record;
+    use crate::slot::{chunk, record};
+
+    const fn kind(manifest: bool) -> record::Kind {
+        if manifest {
+            record::Kind::Manifest
+        } else {
+            record::Kind::Watermark
+        }
+    }
+
+    /// The 64 bytes of a record of a manifest or else a watermark file.
+    pub fn record_bytes(fields: Record, manifest: bool) -> [u8; record::RECORD_LEN] {
+        let fields = record::Record {
+            generation: fields.generation,
+            first: fields.first,
+            second: fields.second,
+        };
+        fields.to_bytes(kind(manifest))
+    }
+
+    /// The record that counts in a whole file, of the present form or an older one.
+    pub fn current_record(file: &[u8], manifest: bool) -> Option<Record> {
+        let kind = kind(manifest);
+        let found = if file.len() as u64 == record::DUAL_BYTES {
+            record::current(file, kind)
+        } else {
+            record::older(file, kind)
+        };
+        found.map(|record| Record {
+            generation: record.generation,
+            first: record.first,
+            second: record.second,
+        })
+    }
+
+    /// The file header of a dictionary, then one chunk of `count` entries.
+    pub fn dictionary_bytes(count: u32, entries: &[u8]) -> Vec<u8> {
+        let mut out = chunk::HEADER.to_vec();
+        if count > 0 {
+            chunk::push(count, entries, &mut out);
+        }
+        out
+    }
 }

@@ -28,6 +28,8 @@
     allow(dead_code, unused_imports, reason = "only the executor runs the shard")
 )]
 
+#[cfg(feature = "uring")]
+mod builder;
 pub mod config;
 pub(crate) mod delivery;
 #[cfg(feature = "uring")]
@@ -39,11 +41,13 @@ pub(crate) mod fsn;
 pub mod internals;
 pub(crate) mod io;
 pub(crate) mod observe;
+pub(crate) mod orphan;
 pub(crate) mod producer;
 pub(crate) mod router;
 pub(crate) mod shard;
 pub(crate) mod slot;
 pub(crate) mod steward;
+pub(crate) mod units;
 
 /// The README's example compiles as it stands there.
 #[cfg(doctest)]
@@ -51,13 +55,18 @@ pub(crate) mod steward;
 struct ReadmeDoctests;
 
 #[cfg(feature = "uring")]
+pub use builder::EngineBuilder;
+#[cfg(feature = "uring")]
 pub use engine::{Engine, Latency};
 pub use error::{Error, Pressure};
 pub use forebay_wire::types::ColumnType;
-pub use observe::{Category, ConnectionEvent, Event, LatencyHistogram, Policy, SenderError, Stats};
+pub use observe::{
+    Category, ConnectionEvent, DrainerEvent, Drainers, Event, LatencyHistogram, Policy, Progress,
+    Publishes, SenderError, ShardState, ShardStatus, Stats, Status, TableRows,
+};
 pub use producer::{
     Chunk, ColumnId, Nulls, Producer, Receipt, Symbol, TableId, Timestamp, TimestampMicros,
     TimestampNanos,
 };
 pub use router::lane::Stage;
-pub use slot::SetAside;
+pub use slot::{RecoveryProgress, SetAside};

@@ -19,8 +19,10 @@ pub mod run;
 pub mod session;
 pub mod signals;
 pub mod sink;
+pub mod soak;
 
 mod conf;
 mod cpu;
 mod pin;
 mod progress;
+mod random;

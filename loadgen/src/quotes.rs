@@ -7,6 +7,8 @@
 
 use forebay::{Error, Producer, TimestampNanos};
 
+use crate::random::Random;
+
 /// Table the rows go to.
 pub const TABLE: &str = "quotes";
 /// Distinct values of column `symbol`.
@@ -42,8 +44,8 @@ impl Quotes {
         let names = (0..NAMES_COUNT)
             .map(|index| format!("SYM{index:04}"))
             .collect();
-        let mut state = SEED;
-        let rows = (0..ROWS_COUNT).map(|_| quote(&mut state)).collect();
+        let mut random = Random::from_state(SEED);
+        let rows = (0..ROWS_COUNT).map(|_| quote(&mut random)).collect();
         Self {
             names,
             rows,
@@ -74,27 +76,20 @@ impl Quotes {
     }
 }
 
-fn quote(state: &mut u64) -> Quote {
-    let name = u8::try_from(next(state) % NAMES_COUNT as u64).unwrap_or(0);
-    let tick = u32::try_from(next(state) % 10_000).unwrap_or(0);
+fn quote(random: &mut Random) -> Quote {
+    let mut next = || random.next() >> 11;
+    let name = u8::try_from(next() % NAMES_COUNT as u64).unwrap_or(0);
+    let tick = u32::try_from(next() % 10_000).unwrap_or(0);
     let bid = 100.0 * (1.0 + f64::from(name)) + f64::from(tick) / 100.0;
-    let size = |state: &mut u64| 100 * (1 + (next(state) % 50).cast_signed());
+    let mut size = || 100 * (1 + (next() % 50).cast_signed());
     Quote {
         bid,
         ask: bid + 0.01,
-        bid_size: size(state),
-        ask_size: size(state),
+        bid_size: size(),
+        ask_size: size(),
         name,
-        buy: next(state) & 1 == 0,
+        buy: next() & 1 == 0,
     }
-}
-
-/// xorshift64*: enough for prices, and the same everywhere.
-fn next(state: &mut u64) -> u64 {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11
 }
 
 #[cfg(test)]

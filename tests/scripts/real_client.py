@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Sends 300 rows in 3 flushes through the published Python client and waits for their acks.
 
-    real_client.py ADDR        needs questdb==6.0.0; used by tests/tests/real_clients.rs
+    real_client.py ADDR [KEYS]    needs questdb==6.0.0; used by tests/tests/real_clients
+
+KEYS are further keys of the connect string.
 """
 import datetime
 import sys
@@ -32,14 +34,14 @@ def put(sender, n):
 
 
 def main():
-    sender = q.Sender.from_conf(f"ws::addr={sys.argv[1]};", auto_flush=False)
+    sender = q.Sender.from_conf(f"ws::addr={sys.argv[1]};{''.join(sys.argv[2:])}", auto_flush=False)
     sender.establish()
     for flush in range(FLUSHES):
         for n in range(flush * ROWS // FLUSHES, (flush + 1) * ROWS // FLUSHES):
             put(sender, n)
         sender.flush()
-    if not sender.await_acked_fsn(sender.published_fsn(), 10_000):
-        sys.exit("no ack within 10 s")
+    if not sender.await_acked_fsn(sender.published_fsn(), 20_000):
+        sys.exit("no ack within 20 s")
     sender.close_drain()
     print("acked", sender.acked_fsn() if hasattr(sender, "acked_fsn") else "")
 

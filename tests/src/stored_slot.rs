@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 pub const LOCK_FILES: [&str; 2] = [".lock", ".lock.pid"];
 /// Which machine opened the slot last: this engine's own file.
 const IDENTITY: &str = ".slot-id";
+/// What this engine was just making when it was killed ends in this; it removes such files itself.
+const TEMPORARY: &str = ".forebay-tmp";
 /// Names of copies of torn tails hold this: they are kept for people.
 const TORN: &str = ".torn-";
 /// Names of files set aside end in this.
@@ -124,11 +126,13 @@ impl StoredSlot {
         &self.frames[from..]
     }
 
-    /// Whether nothing but lock files is there, our identity file where the official client drained
-    /// (it does not know the name), copies of torn tails, and blank files that were set aside.
+    /// Whether nothing but lock files is there, our identity file (or what was to become it) where
+    /// the official client drained (it does not know the names), copies of torn tails, and blank
+    /// files that were set aside.
     pub fn is_drained(&self) -> bool {
         let others = self.names.iter();
-        let kept = |name: &str| name == IDENTITY || name.contains(TORN);
+        let identity = |name: &str| name.strip_suffix(TEMPORARY).unwrap_or(name) == IDENTITY;
+        let kept = |name: &str| identity(name) || name.contains(TORN);
         let stays = |name: &str| LOCK_FILES.contains(&name) || kept(name);
         let others = others.filter(|name| !stays(name));
         others.clone().all(|name| name.ends_with(SET_ASIDE))

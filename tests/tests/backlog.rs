@@ -1,13 +1,19 @@
 //! A large backlog: opened and drained with few descriptors and little memory, by a real process.
+//!
+//! `FOREBAY_BACKLOG_MB=n` makes the backlog of one-row frames n MB instead of 600.
 
 #![allow(
     clippy::unwrap_used,
     reason = "helpers of tests: a panic here is a failed test"
 )]
 
-use std::process::Command;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
-use forebay::{Engine, TimestampNanos};
+use forebay::{Engine, RecoveryProgress, TimestampNanos};
 use forebay_loadgen::sink::{Sink, SinkConfig};
 
 mod loadgen;
@@ -50,4 +56,122 @@ fn a_backlog_of_many_segments_is_drained_under_a_low_descriptor_limit() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert_eq!(sink.stop().messages, frames);
+}
+
+/// Most memory of a process that opens a backlog without symbols, in KiB (issue B, point 2).
+const PEAK_KIB_MAX: u64 = 128 * 1024;
+const SEGMENT_BYTES: usize = 4 << 20;
+
+#[test]
+fn a_backlog_of_one_row_frames_opens_with_few_descriptors_and_little_memory() {
+    let megabytes = std::env::var("FOREBAY_BACKLOG_MB");
+    let megabytes: u64 = megabytes.map_or(600, |text| text.parse().expect("a number"));
+    let dir = loadgen::scratch();
+    let sf_dir = dir.path().join("sf");
+    let conf = format!(
+        "ws::addr=127.0.0.1:1;sf_dir={};sf_max_segment_bytes=4m;sf_max_total_bytes=64g;\
+         initial_connect_retry=async;pin=off;close_flush_timeout_millis=0;",
+        sf_dir.display()
+    );
+    let (segments, frames) = stored_rows(&sf_dir, &conf, megabytes * 1_000_000);
+
+    let start = Instant::now();
+    let mut child = Command::new("sh")
+        .args(["-c", "ulimit -n 256 && exec \"$@\"", "sh"])
+        .args([env!("CARGO_BIN_EXE_slot_client"), "ours", &conf])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sh starts");
+    let mut said = String::new();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    lines.read_line(&mut said).unwrap();
+    assert_eq!(said, "open\n");
+    let elapsed = start.elapsed();
+    let process = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let peak = process.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.unwrap().split_whitespace().next().unwrap();
+    let peak_kib: u64 = peak.parse().unwrap();
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    println!(
+        "{megabytes} MB in {segments} segments, {frames} frames: opened in {elapsed:.2?}, \
+         peak {peak_kib} KiB"
+    );
+    assert!(peak_kib <= PEAK_KIB_MAX, "peak {peak_kib} KiB");
+
+    let progress = RecoveryProgress::new();
+    let engine = Engine::builder(&conf)
+        .watch_recovery(&progress)
+        .connect()
+        .expect("the slot is free again");
+    let stats = engine.stats();
+    assert_eq!(
+        (stats.recovery_frames, stats.frames_recovered),
+        (frames, frames)
+    );
+    // The spares that the child left count too.
+    let scanned = progress.segments_scanned();
+    assert!(scanned > segments && scanned == progress.segments_total());
+    assert_eq!(
+        (stats.recovery_bytes_scanned, progress.bytes_total()),
+        (
+            scanned * SEGMENT_BYTES as u64,
+            scanned * SEGMENT_BYTES as u64
+        )
+    );
+    assert!(stats.recovery_nanos >= progress.scan_nanos() && progress.scan_nanos() > 0);
+    engine.close().expect_err("nobody listens");
+}
+
+/// Fills the slot with segments full of one frame again and again, at the speed of the disk:
+/// answers their number and that of the frames.
+fn stored_rows(sf_dir: &Path, conf: &str, bytes: u64) -> (u64, u64) {
+    let frame = one_row(conf, sf_dir);
+    let slot = sf_dir.join("default");
+    let per_segment = (SEGMENT_BYTES - 24) / frame.len();
+    let mut segment = vec![0; 24];
+    for _ in 0..per_segment {
+        segment.extend_from_slice(&frame);
+    }
+    segment.resize(SEGMENT_BYTES, 0);
+    segment[..6].copy_from_slice(b"SF01\x01\x01");
+    for entry in fs::read_dir(&slot).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "sfa") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let count = bytes.div_ceil(SEGMENT_BYTES as u64);
+    let base = |number: u64| number * per_segment as u64;
+    for number in 0..count {
+        segment[8..16].copy_from_slice(&base(number).to_le_bytes());
+        let mut file = fs::File::create(slot.join(format!("sf-{number:016x}.sfa"))).unwrap();
+        file.write_all(&segment).unwrap();
+    }
+    let mut record = b"SFM1\x01\0\0\0".to_vec();
+    for value in [1_000_000, 0, base(count - 1)] {
+        record.extend_from_slice(&value.to_le_bytes());
+    }
+    record.resize(60, 0);
+    let crc = crc32c::crc32c(&record);
+    record.extend_from_slice(&crc.to_le_bytes());
+    record.resize(8192, 0);
+    fs::write(slot.join("sf-manifest.bin"), record).unwrap();
+    (count, base(count))
+}
+
+/// The frame of one row, header included.
+fn one_row(conf: &str, sf_dir: &Path) -> Vec<u8> {
+    let engine = Engine::connect(conf).expect("a free slot");
+    let mut producer = engine.producer().expect("open");
+    producer.table("t").unwrap().column_i64("n", 7).unwrap();
+    producer.at(TimestampNanos(1)).unwrap();
+    producer.flush().expect("room");
+    drop(producer);
+    engine.close().expect_err("nobody listens");
+    let first: PathBuf = sf_dir.join("default/sf-0000000000000000.sfa");
+    let bytes = fs::read(first).unwrap();
+    let payload = u32::from_le_bytes(bytes[28..32].try_into().unwrap()) as usize;
+    bytes[24..32 + payload].to_vec()
 }

@@ -378,7 +378,20 @@ fn refused_credentials_are_terminal_and_every_caller_is_told() {
         "{error}"
     );
     assert!(error.to_string().contains("401") && !error.to_string().contains("secret-pw"));
-    let error = engine.close().expect_err("the latched error");
+    // It was delivered: close tells what is left, if anything is.
+    match engine.close() {
+        Ok(()) | Err(Error::NotDrained { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
+    let engine = Engine::connect(&connect(sink.addr(), &more)).expect("async");
+    let latched = || engine.stats().connected == 0 && engine.last_failure().is_some();
+    let start = std::time::Instant::now();
+    while !latched() && start.elapsed() < PATIENCE {
+        std::thread::yield_now();
+    }
+    let error = engine
+        .close()
+        .expect_err("latched, and no call has told it");
     assert!(matches!(error, Error::Peer { .. }), "{error}");
     let direct = connect(sink.addr(), "").replace("initial_connect_retry=async;", "");
     let error = Engine::connect(&direct).expect_err("refused at once");

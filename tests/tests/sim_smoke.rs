@@ -84,9 +84,16 @@ fn assert_crossed(total: &Summary) {
         ("interrupted openings", total.opens_interrupted),
         ("reads for replay", total.disk_reads),
         ("replays on a new connection", total.replays),
+        ("durable acknowledgements", total.durable_acks),
+        ("frames that the server lost", total.lost_by_server),
     ] {
         assert!(count * 20 >= total.seeds, "{what}: only {count}");
     }
+    let (vanished, dropped) = (total.vanished, total.half_open_drops);
+    assert!(
+        dropped * 50 >= total.seeds,
+        "of {vanished} links that vanished {dropped} were given up by the sender"
+    );
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub(crate) const WATERMARK: &str = ".ack-watermark";
 pub(crate) const DICTIONARY: &str = ".symbol-dict";
 pub(crate) const LOCK: &str = ".lock";
 pub(crate) const LOCK_PID: &str = ".lock.pid";
+pub(crate) const FAILED: &str = ".failed";
 pub(crate) const LOCK_OWNER: &str = ".lock.owner";
 
 /// What a directory entry is.

@@ -62,7 +62,7 @@ pub(crate) fn judge(
         return Ok(Verdict::Unknown { reason });
     }
     let links = match (&slot.manifest, before.or(slot.manifest.as_ref())) {
-        (None, _) => legacy(slot),
+        (None, _) => legacy(slot)?,
         (Some(after), before) => manifested(slot, before.unwrap_or(after), after)?,
     };
     let links = match links {
@@ -152,7 +152,20 @@ fn manifested(
         // Made active after the reading began.
         found.retain(|(_, _, segment)| segment.base() <= active || segment.frames() == 0);
     }
-    match engine::chain(slot.dir.path(), (head, active), &found, &bad) {
+    chain(slot, Some((head, active)), &found, &bad)
+}
+
+/// What recovery takes for the chain.
+fn chain(
+    slot: &Slot,
+    manifest: Option<(u64, u64)>,
+    found: &[(&str, u64, &Segment)],
+    bad: &[(&str, BadHeader)],
+) -> Result<Result<Vec<String>, Verdict>, Failure> {
+    let mut blank = slot.segments.iter();
+    let blank = blank.find(|entry| matches!(entry.found, SegmentFile::Blank));
+    let blank = blank.map(|entry| entry.name.as_str());
+    match engine::chain(slot.dir.path(), manifest, found, (bad, blank)) {
         Ok(links) => Ok(Ok(links)),
         Err(Error::Corrupt {
             path,
@@ -169,26 +182,17 @@ fn manifested(
 
 /// The chain of a slot of the older form: all segments with frames, which have to follow each
 /// other.
-fn legacy(slot: &Slot) -> Result<Vec<String>, Verdict> {
+fn legacy(slot: &Slot) -> Result<Result<Vec<String>, Verdict>, Failure> {
     if let Some((name, bad)) = bad_usual(slot).first() {
-        return Err(damaged(slot, name, bad.offset(), bad.to_string()));
+        let reason = bad.to_string();
+        return Ok(Err(damaged(slot, name, bad.offset(), reason)));
     }
     let found = segments(slot);
     if let Some((name, ..)) = found.iter().find(|(_, _, s)| s.manifest_required()) {
         let reason = format!("missing, and the flag of {name} says that it must be there");
-        return Err(damaged(slot, MANIFEST, 0, reason));
+        return Ok(Err(damaged(slot, MANIFEST, 0, reason)));
     }
-    let data: Vec<_> = found.iter().filter(|(_, _, s)| s.frames() > 0).collect();
-    let mut expected = data.first().map_or(0, |(_, _, segment)| segment.base());
-    for (name, _, segment) in &data {
-        if segment.base() != expected {
-            let base = segment.base();
-            let reason = format!("its frames start at FSN {base}, expected {expected}");
-            return Err(damaged(slot, name, 8, reason));
-        }
-        expected = segment.end_fsn();
-    }
-    Ok(data.iter().map(|(name, ..)| (*name).to_owned()).collect())
+    chain(slot, None, &found, &[])
 }
 
 fn measure(slot: &Slot, links: Vec<String>) -> Chain {

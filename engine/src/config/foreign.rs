@@ -26,39 +26,15 @@ const IGNORED: [&str; 15] = [
     "pool_reap",
 ];
 const IGNORED_PREFIXES: [&str; 3] = ["failover_", "query_", "sender_pool_"];
-/// Accepted without an effect by the official clients too.
-const ERROR_POLICIES: [&str; 6] = [
-    "on_server_error",
-    "on_schema_error",
-    "on_parse_error",
-    "on_internal_error",
-    "on_security_error",
-    "on_write_error",
-];
 /// Numbers that tune what is not built yet, with their least value; harmless at any value.
-const TUNING: [(&str, u64); 3] = [
-    ("max_background_drainers", 0),
+const TUNING: [(&str, u64); 2] = [
     ("catch_up_cap_gap_min_escalation_window_millis", 0),
     ("catchup_cap_gap_min_escalation_window_millis", 0),
 ];
 
 /// Refuses keys whose feature does not exist yet, unless they switch it off.
 pub(super) fn refuse_unbuilt(params: &mut Params) -> Result<(), Error> {
-    if let Some(value) = params.take("request_durable_ack") {
-        let wanted = "off, on, replicated or local";
-        match value.to_ascii_lowercase().as_str() {
-            "off" | "false" => {}
-            "on" | "true" | "local" | "replicated" | "local,replicated" => {
-                return Err(not_yet("request_durable_ack", "durable acknowledgement"));
-            }
-            _ => return Err(invalid("request_durable_ack", &value, wanted)),
-        }
-    }
-    params.millis_or_none("durable_ack_keepalive_interval_millis", 200)?;
-    for (key, what) in [
-        ("drain_orphans", "draining orphaned slots"),
-        ("transaction", "transactions"),
-    ] {
+    for (key, what) in [("transaction", "transactions")] {
         if params.switch(key, false)? {
             return Err(not_yet(key, what));
         }
@@ -77,12 +53,8 @@ pub(super) fn refuse_unbuilt(params: &mut Params) -> Result<(), Error> {
 pub(super) fn judge_rest(params: Params) -> Result<(), Error> {
     for (key, value) in params.rest() {
         let key = key.as_str();
-        if ERROR_POLICIES.contains(&key) {
-            error_policy(key, &value)?;
-        } else if let Some((_, min)) = TUNING.iter().find(|(name, _)| *name == key) {
+        if let Some((_, min)) = TUNING.iter().find(|(name, _)| *name == key) {
             number(key, &value, *min, u64::from(u32::MAX))?;
-        } else if key.starts_with("tls_") {
-            return Err(not_yet(key, "TLS"));
         } else if !IGNORED.contains(&key)
             && !IGNORED_PREFIXES
                 .iter()
@@ -92,23 +64,4 @@ pub(super) fn judge_rest(params: Params) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-fn error_policy(key: &str, value: &str) -> Result<(), Error> {
-    match value.to_ascii_lowercase().as_str() {
-        "auto" => Ok(()),
-        "terminal" | "retriable" | "retriable_other" => {
-            tracing::warn!(
-                key,
-                value,
-                "FB-K002 accepted, but without an effect in this version"
-            );
-            Ok(())
-        }
-        _ => Err(invalid(
-            key,
-            value,
-            "auto, terminal, retriable or retriable_other",
-        )),
-    }
 }

@@ -24,11 +24,17 @@ pub const KEYS: &[Key] = &[
     key("user", ""),
     key("password", ""),
     key("pass", ""),
+    key("password_file", ""),
     key("token", ""),
+    key("token_file", ""),
+    key("on_auth_error", "terminal"),
     key("auth_timeout_ms", "15000"),
     key("connect_timeout", "15000"),
     // TLS.
-    key("tls_*", ""),
+    key("tls_verify", "on"),
+    key("tls_ca", "webpki_roots"),
+    key("tls_roots", ""),
+    key("tls_roots_password", ""),
     // First connection, reconnecting, giving up.
     key("initial_connect_retry", "off"),
     key("reconnect_initial_backoff_millis", "100"),
@@ -46,6 +52,10 @@ pub const KEYS: &[Key] = &[
     key("on_write_error", "auto"),
     key("request_durable_ack", "off"),
     key("durable_ack_keepalive_interval_millis", "200"),
+    key("ping_interval_millis", "15000"),
+    key("ack_progress_timeout_millis", "60000"),
+    key("rejected_dir", ""),
+    key("rejected_max_bytes", "1g"),
     key("close_flush_timeout_millis", "5000"),
     // The journal.
     key("sf_dir", ""),
@@ -60,6 +70,7 @@ pub const KEYS: &[Key] = &[
     // Orphans.
     key("drain_orphans", "off"),
     key("max_background_drainers", "4"),
+    key("orphan_scan_interval_millis", "30000"),
     // Events.
     key("error_inbox_capacity", "256"),
     key("connection_listener_inbox_capacity", "64"),

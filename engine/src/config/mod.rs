@@ -4,12 +4,15 @@
 //! own. Parsing happens before any file or socket is touched.
 
 mod addr;
+mod delivery_keys;
 mod event_keys;
 mod foreign;
 mod grammar;
 mod keys;
+mod orphan_keys;
 mod parse;
 mod producer_keys;
+mod security_keys;
 mod value;
 
 #[cfg(test)]
@@ -20,9 +23,12 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use delivery_keys::{DeliveryKeys, Policies};
 pub use event_keys::EventKeys;
 pub use keys::{KEYS, Key};
+pub use orphan_keys::OrphanKeys;
 pub use producer_keys::{AutoFlush, ProducerKeys};
+pub use security_keys::{Auth, Roots, SecretSource, Security};
 
 /// `host:port` of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,22 +47,6 @@ impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("***")
     }
-}
-
-/// Credentials sent with the upgrade request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Auth {
-    /// None.
-    Anonymous,
-    /// HTTP Basic.
-    Basic {
-        /// User name.
-        username: String,
-        /// Password.
-        password: Secret,
-    },
-    /// HTTP Bearer.
-    Bearer(Secret),
 }
 
 /// What `flush()` promises about the disk.
@@ -90,8 +80,10 @@ pub struct Config {
     pub tls: bool,
     /// `addr`, in order; not empty.
     pub endpoints: Vec<Endpoint>,
-    /// `username` + `password` (aliases `user`, `pass`) or `token`.
+    /// `username` + `password` (aliases `user`, `pass`) or `token`; `password_file`, `token_file`.
     pub auth: Auth,
+    /// `tls_verify`, `tls_ca`, `tls_roots`, `on_auth_error`.
+    pub security: Security,
     /// `auth_timeout_ms`: limit for the upgrade answer.
     pub auth_timeout: Duration,
     /// `connect_timeout`: limit for one TCP connect (15 s when unset).
@@ -128,6 +120,8 @@ pub struct Config {
     pub max_frame_rejections: u32,
     /// `poison_min_escalation_window_millis`.
     pub poison_window: Duration,
+    /// Durable acknowledgements, probes and policies.
+    pub delivery: DeliveryKeys,
     /// `cores`: `None` is `auto`, else the core the shard is pinned to.
     pub core: Option<usize>,
     /// `pin`: off leaves the shard's thread where the scheduler puts it.
@@ -144,6 +138,8 @@ pub struct Config {
     pub producer: ProducerKeys,
     /// `memory_budget_bytes`: segment memory of a shard with `sf_dir`.
     pub memory_budget_bytes: u64,
+    /// The orphan scan and its drainers.
+    pub orphans: OrphanKeys,
     /// Capacities of the inboxes for errors and connection events.
     pub events: EventKeys,
 }

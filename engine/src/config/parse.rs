@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::grammar::Params;
-use super::value::{MILLIS_MAX, invalid, not_yet, number};
+use super::orphan_keys::OrphanKeys;
+use super::value::{MILLIS_MAX, invalid, number};
 use super::{
-    Auth, Config, Durability, EventKeys, InitialConnect, ProducerKeys, Secret, addr, foreign,
+    Config, DeliveryKeys, Durability, EventKeys, InitialConnect, ProducerKeys, addr, foreign,
+    security_keys,
 };
 use crate::error::Error;
 use crate::slot::segment::SEGMENT_BYTES_MIN;
@@ -37,14 +39,14 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, Error> {
         let (schema, mut params) = Params::read(text)?;
         let key = "connect string";
-        match schema.as_str() {
-            "ws" => {}
-            "wss" => return Err(not_yet(key, "TLS (schema wss)")),
+        let tls = match schema.as_str() {
+            "ws" => false,
+            "wss" => true,
             _ => {
-                let reason = format!("unknown schema {schema:?}, expected ws::");
+                let reason = format!("unknown schema {schema:?}, expected ws:: or wss::");
                 return Err(Error::config(key, reason));
             }
-        }
+        };
         let params = &mut params;
         let addresses = params.take("addr");
         let addresses = addresses
@@ -55,11 +57,13 @@ impl Config {
         let sync_first = params.has_prefix("reconnect_");
         let (max_buf_bytes, max_name_bytes) = buffer_limits(params)?;
         let producer = ProducerKeys::take(params, journal.sf_dir.is_some())?;
+        let delivery = DeliveryKeys::take(params, journal.sf_dir.as_deref())?;
         let config = Self {
             producer,
-            tls: false,
+            tls,
             endpoints,
-            auth: auth(params)?,
+            auth: security_keys::auth(params)?,
+            security: security_keys::security(params, tls)?,
             auth_timeout: params.millis("auth_timeout_ms", 15_000, 1)?,
             connect_timeout: params.millis("connect_timeout", 15_000, 1)?,
             sf_dir: journal.sf_dir,
@@ -78,6 +82,7 @@ impl Config {
             max_name_bytes,
             max_frame_rejections: small(params, "max_frame_rejections", 4, 1)?,
             poison_window: params.millis("poison_min_escalation_window_millis", 5_000, 0)?,
+            delivery,
             core: core(params)?,
             pin: params.switch("pin", true)?,
             spin: Duration::from_micros(u64::from(small(params, "spin_micros", 50, 0)?)),
@@ -87,6 +92,7 @@ impl Config {
             memory_budget_bytes: params
                 .size("memory_budget_bytes", MIB, u64::MAX)?
                 .unwrap_or(64 * MIB),
+            orphans: OrphanKeys::take(params)?,
             events: EventKeys::take(params)?,
         };
         foreign::judge_rest(std::mem::take(params))?;
@@ -201,40 +207,6 @@ fn durability(params: &mut Params) -> Result<Durability, Error> {
         "flush" => Ok(Durability::Flush),
         "append" => Ok(Durability::Append),
         _ => Err(invalid(key, &value, "memory, periodic, flush or append")),
-    }
-}
-
-fn auth(params: &mut Params) -> Result<Auth, Error> {
-    let username = one_of(params, "username", "user")?;
-    let password = one_of(params, "password", "pass")?;
-    let token = params.take("token");
-    match (username, password, token) {
-        (None, None, None) => Ok(Auth::Anonymous),
-        (None, None, Some(token)) if token.is_empty() => Err(Error::config(
-            "token",
-            "empty: leave the key out for no authentication",
-        )),
-        (None, None, Some(token)) => Ok(Auth::Bearer(Secret(token))),
-        (_, _, Some(_)) => Err(Error::config(
-            "token",
-            "cannot be combined with username and password",
-        )),
-        (Some(_), None, None) => Err(Error::config("password", "missing beside username")),
-        (None, Some(_), None) => Err(Error::config("username", "missing beside password")),
-        (Some(username), Some(_), None) if username.is_empty() || username.contains(':') => Err(
-            Error::config("username", "must not be empty and must not contain a colon"),
-        ),
-        (Some(username), Some(password), None) => Ok(Auth::Basic {
-            username,
-            password: Secret(password),
-        }),
-    }
-}
-
-fn one_of(params: &mut Params, key: &str, alias: &str) -> Result<Option<String>, Error> {
-    match (params.take(key), params.take(alias)) {
-        (Some(_), Some(_)) => Err(Error::config(alias, format!("is the same key as {key}"))),
-        (value, other) => Ok(value.or(other)),
     }
 }
 

@@ -18,6 +18,10 @@ fn refusal(text: &str) -> (String, String) {
     }
 }
 
+fn text(secret: &str) -> SecretSource {
+    SecretSource::Text(Secret(secret.to_owned()))
+}
+
 fn refused_key(rest: &str) -> String {
     refusal(&format!("{BASE}{rest}")).0
 }
@@ -32,6 +36,11 @@ fn defaults_are_those_of_the_official_clients() {
             port: 9000,
         }],
         auth: Auth::Anonymous,
+        security: Security {
+            roots: Roots::Webpki,
+            verify: true,
+            retry_auth: false,
+        },
         auth_timeout: millis(15_000),
         connect_timeout: millis(15_000),
         sf_dir: None,
@@ -50,6 +59,15 @@ fn defaults_are_those_of_the_official_clients() {
         max_name_bytes: 127,
         max_frame_rejections: 4,
         poison_window: millis(5_000),
+        delivery: DeliveryKeys {
+            durable_ack: None,
+            durable_keepalive: Some(millis(200)),
+            ping_interval: Some(millis(15_000)),
+            ack_progress_timeout: Some(millis(60_000)),
+            policies: Policies::default(),
+            rejected_dir: None,
+            rejected_max_bytes: 1 << 30,
+        },
         core: None,
         pin: true,
         spin: Duration::from_micros(50),
@@ -57,6 +75,19 @@ fn defaults_are_those_of_the_official_clients() {
         intake_ring_bytes: 1 << 20,
         lock_retry: millis(500),
         memory_budget_bytes: 64 << 20,
+        producer: ProducerKeys {
+            auto_flush: AutoFlush::OFF,
+            stamp_at_now: false,
+            row_seq: None,
+            receive_time: None,
+            past_max: None,
+            future_max: None,
+        },
+        orphans: OrphanKeys {
+            drain: false,
+            drainers_max: 4,
+            scan_interval: millis(30_000),
+        },
         events: EventKeys::default(),
     };
     assert_eq!(parse(""), expected);
@@ -178,7 +209,7 @@ fn addresses_accumulate_in_order() {
             .auth,
         Auth::Basic {
             username: "u".to_owned(),
-            password: Secret("p;addr=w".to_owned())
+            password: text("p;addr=w")
         }
     );
 }
@@ -224,7 +255,6 @@ fn schemas_and_grammar() {
         "ws:addr=a",
         "qwpws::addr=a",
         "http::addr=a",
-        "wss::addr=a",
         "ws::addr",
         "ws::=a",
         "ws::addr=a;sender_id",
@@ -233,11 +263,8 @@ fn schemas_and_grammar() {
     ] {
         assert_eq!(refusal(text).0, "connect string", "{text:?}");
     }
-    assert!(
-        refusal("wss::addr=a")
-            .1
-            .contains("not supported by this version yet")
-    );
+    let secure = Config::parse("WSS::addr=a").expect("a good string");
+    assert!(secure.tls && secure.endpoints[0].port == 9000);
     assert_eq!(
         refusal("ws::addr=a;sender_id=x;sender_id=x;").0,
         "sender_id"
@@ -275,12 +302,7 @@ fn keys_of_other_clients_are_accepted() {
         "idle_timeout_ms=1",
         "lazy_connect=true",
         "pool_reap=1",
-        "on_server_error=auto",
-        "on_schema_error=retriable",
-        "on_write_error=TERMINAL",
-        "max_background_drainers=0",
         "catch_up_cap_gap_min_escalation_window_millis=0",
-        "durable_ack_keepalive_interval_millis=-1",
         "qwp_ws_progress=background",
         "init_buf_size=65536",
         "transaction=off",
@@ -292,13 +314,6 @@ fn keys_of_other_clients_are_accepted() {
 #[test]
 fn features_to_come_are_refused_by_name() {
     for (rest, key) in [
-        ("request_durable_ack=on", "request_durable_ack"),
-        ("request_durable_ack=replicated", "request_durable_ack"),
-        ("drain_orphans=on", "drain_orphans"),
-        ("drain_orphans=TRUE", "drain_orphans"),
-        ("tls_verify=on", "tls_verify"),
-        ("tls_roots=/r", "tls_roots"),
-        ("tls_ca=x", "tls_ca"),
         ("transaction=on", "transaction"),
         ("qwp_ws_progress=manual", "qwp_ws_progress"),
     ] {
@@ -459,11 +474,11 @@ fn own_keys_are_taken_over() {
 fn credentials_come_whole_or_not_at_all() {
     let basic = |username: &str, password: &str| Auth::Basic {
         username: username.to_owned(),
-        password: Secret(password.to_owned()),
+        password: text(password),
     };
     assert_eq!(parse("username=u;password=p;;w").auth, basic("u", "p;w"));
     assert_eq!(parse("user=u;pass=").auth, basic("u", ""));
-    assert_eq!(parse("token=t").auth, Auth::Bearer(Secret("t".to_owned())));
+    assert_eq!(parse("token=t").auth, Auth::Bearer(text("t")));
     for (rest, key) in [
         ("username=u", "password"),
         ("password=p", "username"),
@@ -474,8 +489,100 @@ fn credentials_come_whole_or_not_at_all() {
         ("username=;password=p", "username"),
         ("username=a:b;password=p", "username"),
         ("password=p;token=t", "token"),
+        ("token=t;token_file=/t", "token_file"),
+        ("token_file=", "token_file"),
+        ("username=u;password=p;password_file=/p", "password_file"),
+        ("username=u;pass=p;password_file=/p", "password_file"),
+        ("password_file=/p", "username"),
+        ("username=u;token_file=/t", "token"),
+        ("on_auth_error=yes", "on_auth_error"),
     ] {
         assert_eq!(refused_key(rest), key, "{rest}");
+    }
+}
+
+#[test]
+fn credentials_may_be_files() {
+    let file = |path: &str| SecretSource::File(path.into());
+    let token = parse("token_file=/run/token").auth;
+    assert_eq!(token, Auth::Bearer(file("/run/token")));
+    let password = parse("username=u;password_file=p").auth;
+    assert_eq!(password.file(), Some(&"p".into()));
+    assert!(parse("on_auth_error=Retry").security.retry_auth);
+    assert!(!parse("on_auth_error=terminal").security.retry_auth);
+}
+
+#[test]
+fn tls_keys_choose_whom_to_trust() {
+    let secure = |rest: &str| {
+        let text = format!("wss::addr=h;{rest}");
+        Config::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    };
+    for (rest, roots, verify) in [
+        ("", Roots::Webpki, true),
+        ("tls_verify=on", Roots::Webpki, true),
+        ("tls_ca=webpki_roots", Roots::Webpki, true),
+        ("tls_ca=os_roots", Roots::Os, true),
+        ("tls_ca=webpki_and_os_roots", Roots::WebpkiAndOs, true),
+        ("tls_roots=/r", Roots::PemFile("/r".into()), true),
+        (
+            "tls_ca=pem_file;tls_roots=r",
+            Roots::PemFile("r".into()),
+            true,
+        ),
+        ("tls_verify=unsafe_off", Roots::Webpki, false),
+    ] {
+        let Security {
+            roots: got,
+            verify: checked,
+            ..
+        } = secure(rest).security;
+        assert_eq!((got, checked), (roots, verify), "{rest}");
+    }
+    for (rest, key, words) in [
+        ("tls_verify=off", "tls_verify", "on or unsafe_off"),
+        (
+            "tls_verify=unsafe_off;tls_roots=/r",
+            "tls_verify",
+            "contradicts tls_roots",
+        ),
+        ("tls_ca=x", "tls_ca", "pem_file"),
+        ("tls_ca=pem_file", "tls_ca", "needs tls_roots"),
+        (
+            "tls_ca=os_roots;tls_roots=/r",
+            "tls_ca",
+            "contradicts tls_roots",
+        ),
+        ("tls_roots=", "tls_roots", "path"),
+        (
+            "tls_roots_password=hunter2",
+            "tls_roots_password",
+            "needs tls_roots",
+        ),
+        (
+            "tls_roots=/r.jks;tls_roots_password=hunter2",
+            "tls_roots_password",
+            "keytool",
+        ),
+        (
+            "tls_roots=/r.p12;tls_roots_password=hunter2",
+            "tls_roots_password",
+            "openssl pkcs12",
+        ),
+    ] {
+        let (named, reason) = refusal(&format!("wss::addr=h;{rest}"));
+        assert_eq!(named, key, "{rest}");
+        assert!(
+            reason.contains(words) && !reason.contains("hunter2"),
+            "{rest}: {reason}"
+        );
+    }
+    for key in ["tls_verify", "tls_ca", "tls_roots", "tls_roots_password"] {
+        let (named, reason) = refusal(&format!("{BASE}{key}=on"));
+        assert_eq!(
+            (named.as_str(), reason.as_str()),
+            (key, "needs the schema wss::")
+        );
     }
 }
 

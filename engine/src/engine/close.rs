@@ -2,41 +2,69 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Engine, millis, nanos};
+use super::Engine;
 use crate::error::Error;
 use crate::io::Fs;
 use crate::io::sys::{RealFs, monotonic_nanos};
 use crate::router::gate::lock;
 use crate::shard::Remains;
 use crate::slot::{self, Drained};
+use crate::units::{millis, nanos};
+
+/// How long drainers of other senders' slots may go on after `close` (protocol.md section 13.9).
+const DRAINERS_LIMIT: Duration = Duration::from_millis(2_500);
 
 impl Engine {
     /// Stops accepting rows, writes what was accepted, waits up to `close_flush_timeout_millis`
     /// until all of it is acked, and releases the slot. A drained slot is left empty; otherwise
-    /// [`Error::NotDrained`] says what stays on disk. A latched terminal error is returned.
+    /// [`Error::NotDrained`] says what stays on disk. A latched terminal error is returned unless a
+    /// call has returned it before.
     pub fn close(self) -> Result<(), Error> {
         self.finish(self.config.close_flush_timeout.unwrap_or(Duration::ZERO))
     }
 
     pub(super) fn finish(&self, wait: Duration) -> Result<(), Error> {
-        let Some(running) = lock(&self.running).take() else {
+        let Some(mut running) = lock(&self.running).take() else {
             return Ok(());
         };
         let start = Instant::now();
-        self.gate
-            .close(monotonic_nanos().saturating_add(nanos(wait)));
-        let remains = running.shard.join()?;
+        let now = monotonic_nanos();
+        let orphans = running.orphans.take();
+        if let Some(orphans) = &orphans {
+            orphans.stop(now.saturating_add(nanos(wait.min(DRAINERS_LIMIT))));
+        }
+        self.gate.close(now.saturating_add(nanos(wait)));
+        let joined = running.shard.join();
+        if let Some(orphans) = orphans {
+            orphans.join();
+        }
         running.steward.join();
-        let (frames, bytes, untaken) = (remains.frames, remains.bytes, remains.untaken);
-        hand_back(&RealFs, remains)?;
-        if let Some(terminal) = self.gate.terminal() {
+        let released = joined.and_then(|remains| {
+            let counts = (remains.frames, remains.bytes, remains.untaken);
+            hand_back(&RealFs, remains).map(|()| counts)
+        });
+        drop(running.lock);
+        drop(running.notifier);
+        let (frames, bytes, untaken) = match released {
+            Ok(counts) => counts,
+            Err(error) => {
+                let Some(terminal) = self.gate.take_undelivered() else {
+                    return Err(error);
+                };
+                tracing::warn!(%error, "FB-C006 the slot was not left as it should be");
+                return Err(terminal);
+            }
+        };
+        if self.gate.terminal().is_some() {
             tracing::warn!(
                 frames,
                 bytes,
                 untaken,
                 "FB-C004 closed after a terminal error"
             );
-            return Err(terminal.to_error());
+        }
+        if let Some(error) = self.gate.take_undelivered() {
+            return Err(error);
         }
         if frames > 0 || untaken > 0 {
             let waited_millis = millis(start.elapsed());

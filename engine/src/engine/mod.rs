@@ -1,26 +1,39 @@
 //! The engine handle: opens the slot, starts the shard, gives out producers, closes.
 
 mod close;
+#[cfg(test)]
+mod failed_open;
+mod held;
 mod open;
+mod status;
 
+#[cfg(feature = "internals")]
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::builder::EngineBuilder;
 use crate::config::Config;
 use crate::error::Error;
 use crate::io::uring::Hosted;
-#[cfg(feature = "internals")]
-use crate::io::uring::Tap;
-use crate::observe::{LatencyHistogram, Stats};
+use crate::observe::{LatencyHistogram, Notifier, SenderError, Stats, TableRows};
+use crate::orphan::Orphans;
 use crate::producer::Producer;
 use crate::router::gate::Gate;
 use crate::router::lane::Stage;
 use crate::slot::SetAside;
 use crate::steward::StewardThreads;
+use crate::units::millis;
+
+use held::HeldLock;
 
 pub(crate) use close::hand_back;
-pub(crate) use open::{new_producer, open_slot};
+#[cfg(any(test, feature = "internals"))]
+pub(crate) use open::open_slot;
+pub(crate) use open::{Outfit, hand_over, new_producer};
 
+/// Where [`Engine::from_env`] looks.
+const ENV: &str = "QDB_CLIENT_CONF";
 /// Most producers of an engine.
 const PRODUCERS_MAX: usize = 1024;
 
@@ -49,6 +62,12 @@ pub struct Engine {
 struct Running {
     shard: Hosted,
     steward: StewardThreads,
+    /// Released at the latest when this goes, whatever became of the shard.
+    lock: HeldLock,
+    /// The drainers of `drain_orphans`.
+    orphans: Option<Orphans>,
+    /// Last: it reports what the others leave.
+    notifier: Notifier,
 }
 
 impl Engine {
@@ -59,7 +78,36 @@ impl Engine {
     /// file is touched), a held slot ([`Error::Locked`]), a machine that forbids io_uring
     /// ([`Error::Unsupported`]), a disk that fails ([`Error::Disk`]).
     pub fn connect(connect_string: &str) -> Result<Self, Error> {
-        Self::start(Config::parse(connect_string)?, None)
+        Self::start(Config::parse(connect_string)?, Outfit::default())
+    }
+
+    /// As [`connect`](Self::connect), with the connect string of the environment variable
+    /// `QDB_CLIENT_CONF`.
+    pub fn from_env() -> Result<Self, Error> {
+        let text = std::env::var(ENV).map_err(|error| {
+            let reason = format!("the environment variable is not usable: {error}");
+            Error::config(ENV, reason)
+        })?;
+        Self::connect(&text)
+    }
+
+    /// An engine with handlers for its events.
+    pub fn builder(connect_string: &str) -> EngineBuilder {
+        EngineBuilder::new(connect_string)
+    }
+
+    /// As [`connect`](Self::connect), with another resolver of names. It may block.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub fn connect_resolving(
+        connect_string: &str,
+        resolver: impl Fn(&str, u16) -> std::io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        let outfit = Outfit {
+            resolver: Arc::new(resolver),
+            ..Outfit::default()
+        };
+        Self::start(Config::parse(connect_string)?, outfit)
     }
 
     /// As [`connect`](Self::connect), with a look at every piece of bytes received, on the
@@ -74,7 +122,11 @@ impl Engine {
         connect_string: &str,
         tap: Box<dyn FnMut(&[u8]) + Send>,
     ) -> Result<Self, Error> {
-        Self::start(Config::parse(connect_string)?, Some(tap))
+        let outfit = Outfit {
+            tap: Some(tap),
+            ..Outfit::default()
+        };
+        Self::start(Config::parse(connect_string)?, outfit)
     }
 
     /// A handle for one application thread, with a ring of `intake_ring_bytes` of its own.
@@ -92,7 +144,19 @@ impl Engine {
 
     /// A snapshot of the counters.
     pub fn stats(&self) -> Stats {
-        self.gate.counters.stats()
+        self.gate.stats()
+    }
+
+    /// Rows per table, by name: accepted, acked, refused. Exact for the last 4,096 batches of a
+    /// producer; older ones count as acked together.
+    pub fn tables(&self) -> Vec<TableRows> {
+        self.gate.settle_tables();
+        self.gate.tables.rows()
+    }
+
+    /// The last errors (16 at most), oldest first, whether or not a handler was told.
+    pub fn recent_errors(&self) -> Vec<SenderError> {
+        self.gate.events.recent()
     }
 
     /// The damaged slot that this start put aside, if there was one: its frames are not delivered,
@@ -136,12 +200,4 @@ impl Engine {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -3,55 +3,95 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Engine, Running, nanos};
+use super::{Engine, HeldLock, Running};
 use crate::config::{Config, Durability, InitialConnect};
 use crate::error::Error;
-use crate::io::sys::{EventFd, RealFs, monotonic_nanos};
+use crate::fsn::Fsn;
+use crate::io::sys::{EventFd, RealFs, free_bytes, monotonic_nanos};
 use crate::io::uring::{self, Tap, UringIo};
 use crate::io::{BLOCK, Fs, OpenMode};
-use crate::observe::Counters;
+use crate::observe::{Category, Counters, Event, Handlers, Notifier, Policy, SenderError};
+use crate::orphan::{self, Orphans, Plan, Until};
 use crate::producer::{Producer, ProducerOptions};
-use crate::router::gate::Gate;
+use crate::router::gate::{Gate, lock};
 use crate::router::lane::{self, Stage};
 use crate::shard::{Handover, Shard};
-use crate::slot::{self, RecoveryReport, SlotOptions};
-use crate::steward;
+use crate::slot::{
+    self, OpenedSlot, RecoveryProgress, RecoveryReport, SetAside, SlotOptions, room,
+};
+use crate::steward::{self, Resolver};
+use crate::units::nanos;
 
 /// How long `connect` waits for the shard's thread; rows are taken anyway afterwards.
 const START_LIMIT: Duration = Duration::from_secs(5);
 /// Allowance for resolving one server's name on the first connection.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(10);
+/// Allowance for the TLS handshake with one server.
+const TLS_LIMIT: Duration = Duration::from_secs(5);
 /// Largest frame (protocol.md section 10.7).
 const FRAME_BYTES_MAX: u64 = 16 << 20;
 /// What a segment does not hold of a frame: its own header and the frame's.
 const SEGMENT_OVERHEAD: u64 = 32;
 
+/// What an engine is given beside its configuration.
+pub(crate) struct Outfit {
+    /// A look at every piece of bytes received.
+    pub(crate) tap: Option<Tap>,
+    /// Looks names up.
+    pub(crate) resolver: Resolver,
+    /// The application's handlers.
+    pub(crate) handlers: Handlers,
+    /// Where recovery tells how far it has come.
+    pub(crate) progress: RecoveryProgress,
+}
+
+impl Default for Outfit {
+    fn default() -> Self {
+        Self {
+            tap: None,
+            resolver: steward::system(),
+            handlers: Handlers::default(),
+            progress: RecoveryProgress::new(),
+        }
+    }
+}
+
 impl Engine {
-    pub(super) fn start(config: Config, tap: Option<Tap>) -> Result<Self, Error> {
+    pub(crate) fn start(config: Config, outfit: Outfit) -> Result<Self, Error> {
         uring::probe()?;
+        let tls = uring::tls::client(&config)?;
         if config.sf_dir.is_some() && config.initial_connect == InitialConnect::Off {
             tracing::warn!(
                 "FB-C001 sf_dir is set but initial_connect_retry is off: with the server down, \
                  connect fails although rows could be journaled; async avoids that"
             );
         }
-        let handover = open_slot(&RealFs, &config)?;
-        let lock = handover.as_ref().map(|handover| handover.slot.lock.clone());
+        let handover = open_slot_watched(&RealFs, &config, &outfit.progress)?;
+        warn_of_shortage(&config);
+        let held = HeldLock::new(handover.as_ref().map(|handover| handover.slot.lock.clone()));
         let bell = EventFd::new().map_err(|error| unsupported("eventfd", &error))?;
-        let gate = Arc::new(Gate::new(bell));
+        let gate = Arc::new(Gate::observed(bell, config.events));
         let report = handover.as_ref().map(|handover| &handover.slot.report);
         let set_aside = report.and_then(|report| report.set_aside.clone());
         if let Some(report) = report {
-            count_recovery(&gate.counters, report);
+            count_recovery(&gate.counters, report, &outfit.progress);
         }
-        let (steward, threads) = steward::spawn(&RealFs, &gate)?;
-        let io = UringIo::new(Arc::clone(&gate), steward, lock.as_ref(), tap)
-            .map_err(|error| unsupported("setting up the shard's ring", &error))?;
+        if let Some(set_aside) = &set_aside {
+            gate.events.push(Event::Error(lost(set_aside)));
+        }
+        let notifier = Notifier::spawn(&gate, outfit.handlers)?;
+        let (steward, threads) = steward::spawn(&RealFs, &gate, outfit.resolver)?;
+        let io = UringIo::new(Arc::clone(&gate), steward, held.file(), outfit.tap)
+            .map_err(|error| unsupported("setting up the shard's ring", &error))?
+            .with_tls(tls);
         let shard = Shard::new(&config, Arc::clone(&gate), handover)?;
         let shard = uring::spawn(&config, shard, io)?;
         let running = Mutex::new(Some(Running {
             shard,
             steward: threads,
+            lock: held,
+            orphans: None,
+            notifier,
         }));
         let engine = Self {
             config,
@@ -72,27 +112,62 @@ impl Engine {
             return Err(error);
         }
         engine.first_connection()?;
+        engine.look_after_orphans()?;
         Ok(engine)
+    }
+
+    /// Drains what other senders left, or reports it.
+    fn look_after_orphans(&self) -> Result<(), Error> {
+        let Some(sf_dir) = &self.config.sf_dir else {
+            return Ok(());
+        };
+        let keys = &self.config.orphans;
+        if !keys.drain || keys.drainers_max == 0 {
+            let own = &self.config.sender_id;
+            orphan::report(&RealFs, sf_dir, own, &self.gate.counters);
+            return Ok(());
+        }
+        let gate = Arc::clone(&self.gate);
+        let spawned = Orphans::spawn(Plan {
+            config: self.config.clone(),
+            sf_dir: sf_dir.clone(),
+            own: Some(self.config.sender_id.clone()),
+            until: Until::Stopped,
+            gate: Arc::clone(&self.gate),
+            audience: Box::new(move |event| gate.events.push(Event::Drainer(event))),
+        });
+        let orphans = spawned.inspect_err(|_| {
+            // Nothing was accepted; the first error is the one to report.
+            let _ = self.finish(Duration::ZERO);
+        })?;
+        if let Some(running) = lock(&self.running).as_mut() {
+            running.orphans = Some(orphans);
+        }
+        Ok(())
     }
 
     /// Waits for the first connection as configured; its failure closes the engine again.
     fn first_connection(&self) -> Result<(), Error> {
-        let rounds = match self.config.initial_connect {
-            InitialConnect::Async => return Ok(()),
-            InitialConnect::Off => 1,
-            InitialConnect::Sync => u32::MAX,
-        };
-        let limit = if rounds == 1 {
-            // Every server takes at most its resolve, connect and upgrade limits.
-            let each = RESOLVE_LIMIT + self.config.connect_timeout + self.config.auth_timeout;
-            each * u32::try_from(self.config.endpoints.len()).unwrap_or(u32::MAX)
-        } else {
-            self.config.reconnect_max_duration
-        };
-        let deadline = monotonic_nanos().saturating_add(nanos(limit));
-        self.gate.wait_for(deadline, |gate| {
-            gate.is_over() || gate.was_connected() || gate.failures().0 >= rounds
-        });
+        if self.config.initial_connect == InitialConnect::Async {
+            return Ok(());
+        }
+        // Every server takes at most its resolve, connect and upgrade limits.
+        let mut each = RESOLVE_LIMIT + self.config.connect_timeout + self.config.auth_timeout;
+        if self.config.tls {
+            each += TLS_LIMIT;
+        }
+        let servers = u32::try_from(self.config.endpoints.len()).unwrap_or(u32::MAX);
+        let start = monotonic_nanos();
+        let decided = |gate: &Gate| gate.is_over() || gate.was_connected();
+        // At least one round, however short the limit is.
+        self.gate
+            .wait_for(start.saturating_add(nanos(each * servers)), |gate| {
+                decided(gate) || gate.failures().0 >= 1
+            });
+        if self.config.initial_connect == InitialConnect::Sync {
+            let limit = nanos(self.config.reconnect_max_duration);
+            self.gate.wait_for(start.saturating_add(limit), decided);
+        }
         if self.gate.was_connected() {
             return Ok(());
         }
@@ -117,8 +192,30 @@ pub(crate) fn new_producer(config: &Config, gate: &Arc<Gate>) -> Producer {
     Producer::new(options(config), Arc::clone(gate), lane, writer)
 }
 
+/// A slot set aside, for handlers; the log has it from the opener too.
+fn lost(set_aside: &SetAside) -> SenderError {
+    let message = format!(
+        "{} frames ({} bytes) are not delivered, every byte is kept in {}: {}",
+        set_aside.frames,
+        set_aside.bytes,
+        set_aside.path.display(),
+        set_aside.reason
+    );
+    let error = SenderError::new(Category::DataLoss, Policy::Abandoned, message);
+    match set_aside.fsns {
+        Some((first, end)) => error.of_frames(Fsn(first), Fsn(end)),
+        None => error,
+    }
+}
+
 /// What the opener found, for the counters. The shard does not run yet: there is one writer.
-fn count_recovery(counters: &Counters, report: &RecoveryReport) {
+fn count_recovery(counters: &Counters, report: &RecoveryReport, progress: &RecoveryProgress) {
+    counters.recovery_frames.set(report.frames);
+    counters.recovery_bytes.set(report.bytes);
+    counters
+        .recovery_bytes_scanned
+        .set(progress.bytes_scanned());
+    counters.recovery_nanos.set(report.elapsed_nanos);
     counters.torn_tail_bytes.set(report.torn_tail_bytes);
     counters.torn_tail_frames.set(report.torn_tail_frames());
     counters.sealed_residues.set(report.sealed_residues());
@@ -133,8 +230,42 @@ fn count_recovery(counters: &Counters, report: &RecoveryReport) {
     counters.slot_reboots.set(u64::from(moved.rebooted));
 }
 
-/// Opens the configured slot; `None` in memory mode.
+/// Tells when the filesystem cannot hold what the senders of this directory may store. A full disk
+/// is survived, so this is a warning, and what cannot be found out is none.
+fn warn_of_shortage(config: &Config) {
+    let Some(sf_dir) = &config.sf_dir else { return };
+    let looked = free_bytes(sf_dir).and_then(|free| {
+        room::check(
+            &RealFs,
+            sf_dir,
+            &config.sender_id,
+            (config.total_bytes, free),
+        )
+    });
+    match looked {
+        Ok(Some(shortage)) => {
+            tracing::warn!(
+                sf_dir = %sf_dir.display(), %shortage,
+                "FB-C005 the disk is smaller than the senders' caps: it may be full before they are"
+            );
+        }
+        Ok(None) => {}
+        Err(error) => tracing::debug!(%error, "the free space could not be found out"),
+    }
+}
+
+/// Opens the configured slot unwatched; `None` in memory mode.
+#[cfg(any(test, feature = "internals"))]
 pub(crate) fn open_slot(fs: &dyn Fs, config: &Config) -> Result<Option<Handover>, Error> {
+    open_slot_watched(fs, config, &RecoveryProgress::new())
+}
+
+/// Opens the configured slot; `None` in memory mode.
+fn open_slot_watched(
+    fs: &dyn Fs,
+    config: &Config,
+    progress: &RecoveryProgress,
+) -> Result<Option<Handover>, Error> {
     let Some(sf_dir) = &config.sf_dir else {
         return Ok(None);
     };
@@ -146,8 +277,18 @@ pub(crate) fn open_slot(fs: &dyn Fs, config: &Config) -> Result<Option<Handover>
             segment_bytes: config.segment_bytes,
             total_bytes: config.total_bytes,
             lock_retry: config.lock_retry,
+            progress: progress.clone(),
         },
     )?;
+    hand_over(fs, slot, false).map(Some)
+}
+
+/// Reads what the shard needs beside the opened slot; `replay_only` for one without producers.
+pub(crate) fn hand_over(
+    fs: &dyn Fs,
+    slot: OpenedSlot,
+    replay_only: bool,
+) -> Result<Handover, Error> {
     let active = slot
         .segments
         .last()
@@ -174,11 +315,12 @@ pub(crate) fn open_slot(fs: &dyn Fs, config: &Config) -> Result<Option<Handover>
         .map(|s| s.end - slot::segment::HEADER_BYTES)
         .sum();
     let unacked_bytes = if unacked { stored } else { 0 };
-    Ok(Some(Handover {
+    Ok(Handover {
         slot,
         active_tail,
         unacked_bytes,
-    }))
+        replay_only,
+    })
 }
 
 fn options(config: &Config) -> ProducerOptions {

@@ -14,6 +14,8 @@ pub(crate) enum OpenMode {
     ReadWrite,
     /// Existing file, reading and writing around the page cache (`O_DIRECT`).
     Direct,
+    /// Existing file, reading only, around the page cache. Fails where the filesystem cannot.
+    ReadDirect,
     /// As `ReadWrite`, created (mode 0600) if absent, never truncated.
     Create,
     /// As `ReadWrite`, must not exist yet.
@@ -64,6 +66,11 @@ pub(crate) trait Fs: Send + Sync {
     fn bytes(&self, file: &File) -> io::Result<u64>;
     /// Reads up to `into.len()` bytes; fewer only at the end of the file. Buffered files only.
     fn read_at(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// As [`read_at`](Self::read_at), of a file opened by [`OpenMode::ReadDirect`]: address and
+    /// length of `into` and `offset` are whole blocks, whatever the size of the file.
+    fn read_direct(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Whether the page cache holds the page at `offset`; `false` where nobody can tell.
+    fn is_cached(&self, file: &File, offset: u64) -> bool;
     /// Writes all of `bytes`. Buffered files only.
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Cuts or extends the file.
@@ -79,6 +86,9 @@ pub(crate) trait Fs: Send + Sync {
     }
     /// fdatasync.
     fn sync(&self, file: &File) -> io::Result<()>;
+    /// syncfs of the filesystem that `dir` is on: all its files and directories. Some filesystems
+    /// do not flush the disk's own cache when nothing was left to be written to it.
+    fn sync_filesystem(&self, dir: &Path) -> io::Result<()>;
     /// fsync of a directory.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Removes a file.

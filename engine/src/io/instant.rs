@@ -15,7 +15,7 @@ use forebay_wire::upgrade::{Answer, UpgradePolicy, answer};
 use forebay_wire::ws::{ClientFrame, Opcode, append_server_frame, mask};
 
 use super::sys::{EventFd, RealFs};
-use super::{Clock, DiskOp, Done, Reply, Request, Steward, Storage, Token, Transport};
+use super::{Clock, Dialed, DiskOp, Done, Reply, Request, Steward, Storage, Token, Transport};
 use crate::config::Config;
 use crate::engine::{new_producer, open_slot};
 use crate::error::Error;
@@ -132,13 +132,17 @@ impl Steward for InstantIo {
 }
 
 impl Transport for InstantIo {
-    fn dial(&mut self, _address: SocketAddr) -> io::Result<()> {
+    fn dial(&mut self, _address: SocketAddr, _secure: Option<&str>) -> io::Result<()> {
         self.dialed = true;
         Ok(())
     }
 
-    fn dialed(&mut self) -> Option<io::Result<()>> {
-        self.dialed.then_some(Ok(()))
+    fn dialed(&mut self) -> Dialed {
+        if self.dialed {
+            Dialed::Ready
+        } else {
+            Dialed::Connecting
+        }
     }
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {

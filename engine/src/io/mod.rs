@@ -25,7 +25,7 @@ use std::net::SocketAddr;
 
 pub(crate) use file::{File, FileOwner};
 pub(crate) use fs::{Entry, EntryKind, Fs, Machine, OpenMode};
-pub(crate) use ops::{DiskOp, Done, Reply, Request, SpareFile, Token};
+pub(crate) use ops::{Asked, DiskOp, Done, Found, Reply, Request, SpareFile, Token};
 pub(crate) use sys::{BLOCK, Pinned, Region};
 
 /// Disk access of a shard: submitted now, completed in a later turn.
@@ -51,16 +51,31 @@ pub(crate) trait Steward {
 
 /// The shard's one socket. All calls return at once; `WouldBlock` means "not yet".
 pub(crate) trait Transport {
-    /// Starts connecting; an earlier connection is dropped first.
-    fn dial(&mut self, address: SocketAddr) -> io::Result<()>;
-    /// Outcome of [`dial`](Self::dial); `None` while it is under way.
-    fn dialed(&mut self) -> Option<io::Result<()>>;
-    /// Sends a prefix of `bytes` and returns its length.
+    /// Starts connecting; an earlier connection is dropped first. With `secure`, the name that the
+    /// server's certificate must have, everything runs through TLS.
+    fn dial(&mut self, address: SocketAddr, secure: Option<&str>) -> io::Result<()>;
+    /// How far [`dial`](Self::dial) has come.
+    fn dialed(&mut self) -> Dialed;
+    /// Takes a prefix of `bytes` and returns its length. What was taken goes out without further
+    /// calls of this one: with those of [`recv`](Self::recv).
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize>;
     /// Receives into `bytes`; `Ok(0)` is the end of the stream.
     fn recv(&mut self, bytes: &mut [u8]) -> io::Result<usize>;
     /// Drops the connection.
     fn hang_up(&mut self);
+}
+
+/// The stages of a connection on its way.
+#[derive(Debug)]
+pub(crate) enum Dialed {
+    /// TCP connects.
+    Connecting,
+    /// TCP has connected, the TLS handshake runs.
+    Securing,
+    /// Bytes can be sent and received.
+    Ready,
+    /// There will be no connection.
+    Failed(io::Error),
 }
 
 /// Time and chance.

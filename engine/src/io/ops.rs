@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::{File, Pinned};
+use crate::config::Secret;
 use crate::fsn::{Fsn, Generation};
+use crate::steward::Rejected;
 
 /// Names an operation in flight; chosen by the shard, returned with the completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -80,18 +82,46 @@ pub(crate) enum Request {
         /// Names the request in the answer.
         key: u64,
     },
+    /// Keep a table that the server refused.
+    Keep {
+        /// Directory of such files.
+        dir: PathBuf,
+        /// The table.
+        rejected: Box<Rejected>,
+        /// Most bytes of such files in the directory.
+        limit: u64,
+    },
     /// Close a file: the last close of one that was removed meanwhile is slow.
     Close {
         /// The last handle.
         file: File,
     },
-    /// Resolve a host name.
-    Resolve {
-        /// Host name or address literal.
-        host: String,
-        /// Port.
-        port: u16,
-    },
+    /// Resolve a host name and read a secret.
+    Resolve(Asked),
+}
+
+/// What a connection attempt has to know first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// Number of the attempt.
+    pub attempt: u64,
+    /// Host name or address literal.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// A password or token file to read.
+    pub secret: Option<PathBuf>,
+}
+
+/// The answer to [`Asked`].
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The question.
+    pub asked: Asked,
+    /// Addresses in resolver order, not empty.
+    pub addresses: io::Result<Vec<SocketAddr>>,
+    /// Text of the secret file, if one was asked for.
+    pub secret: Option<io::Result<Secret>>,
 }
 
 /// A fresh, empty segment file.
@@ -124,15 +154,10 @@ pub(crate) enum Reply {
         /// The file.
         answer: io::Result<File>,
     },
+    /// Answer to [`Request::Keep`].
+    Kept(io::Result<()>),
     /// Answer to [`Request::Close`].
     Closed,
     /// Answer to [`Request::Resolve`].
-    Resolved {
-        /// Host that was asked for.
-        host: String,
-        /// Port that was asked for.
-        port: u16,
-        /// Addresses in resolver order, not empty.
-        answer: io::Result<Vec<SocketAddr>>,
-    },
+    Resolved(Found),
 }

@@ -156,4 +156,71 @@ counters! {
     slot_host_changes,
     /// Starts on a slot that was last open before its machine was started again.
     slot_reboots,
+    /// Whole frames found in the slot at start, acked ones included.
+    recovery_frames,
+    /// Their bytes, frame headers included.
+    recovery_bytes,
+    /// Bytes of segment files that were read and checked at start.
+    recovery_bytes_scanned,
+    /// How long opening the slot took at start, waiting for its lock included.
+    recovery_nanos,
+    /// Errors that the notifier told.
+    errors_delivered,
+    /// Errors that were dropped from the full inbox.
+    errors_dropped,
+    /// Connection events that the notifier told.
+    connection_events_delivered,
+    /// Connection events that were dropped from the full inbox.
+    connection_events_dropped,
+    /// Handlers of the application that panicked.
+    handler_panics,
+    /// Calls that published nothing because there was no room, at once or in time.
+    publishes_timed_out,
+    /// Calls that published nothing because the batch can never fit.
+    publishes_oversize,
+    /// Calls that published nothing because the engine has ended.
+    publishes_ended,
+    /// Rows that were left out because they cannot be sent as they are.
+    rows_invalid,
+    /// Gauge: orphaned slots that are being drained.
+    drainers_active,
+    /// Drainers that emptied their slot.
+    drainers_succeeded,
+    /// Drainers that marked their slot `.failed`.
+    drainers_failed,
+    /// Gauge: first FSN not given out.
+    fsn_next,
+    /// Gauge: first FSN not acked.
+    fsn_acked,
+    /// Durable acknowledgements received, of the tier that was asked for.
+    durable_acks_received,
+    /// PINGs sent, to a silent server or for durable acknowledgements.
+    pings_sent,
+    /// Connections given up because the server fell silent or confirmed nothing any more.
+    half_open_drops,
+    /// Tables of frames that the server refused and that were kept as files.
+    tables_dead_lettered,
+    /// Rows in them; `rows_acked` counts them too, once their frame is done with.
+    rows_dead_lettered,
+    /// Gauge: slots of other senders that nobody holds and nobody marked as failed.
+    orphan_slots,
+    /// Gauge: bytes of their segment files.
+    orphan_bytes,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_has_its_words_for_operators() {
+        let operations = include_str!("../../../docs/operations.md");
+        for (name, _) in Stats::default().iter() {
+            let quoted = format!("`{name}`");
+            assert!(
+                operations.contains(&quoted),
+                "{name}: not in docs/operations.md"
+            );
+        }
+    }
 }

@@ -28,6 +28,8 @@ pub enum Category {
     DataLoss,
     /// A disk operation failed.
     Disk,
+    /// The engine itself failed: a thread that panicked, a limit of the slot.
+    Fault,
 }
 
 /// What the engine does about an error.
@@ -138,6 +140,85 @@ pub enum ConnectionEvent {
     },
 }
 
+/// A step of a background drainer. Slots are named by their directory below `sf_dir`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DrainerEvent {
+    /// The slot was taken over; its frames are on their way.
+    Started {
+        /// Name of the slot.
+        slot: String,
+        /// Frames to deliver.
+        frames: u64,
+        /// Their bytes, about.
+        bytes: u64,
+    },
+    /// Frames were confirmed: about once a second.
+    Progress {
+        /// Name of the slot.
+        slot: String,
+        /// Frames confirmed by this drainer.
+        acked: u64,
+        /// Frames still to deliver.
+        left: u64,
+    },
+    /// No server grants the durable acknowledgement that is asked for; tried again.
+    DurableMismatch {
+        /// Name of the slot.
+        slot: String,
+        /// The last cause.
+        cause: String,
+    },
+    /// Everything was confirmed; the slot is empty.
+    Drained {
+        /// Name of the slot.
+        slot: String,
+        /// Frames confirmed by this drainer.
+        acked: u64,
+    },
+    /// The slot can not be delivered and waits for an operator.
+    Failed {
+        /// Name of the slot.
+        slot: String,
+        /// Why: what `.failed` says.
+        reason: String,
+        /// Why `.failed` could not be written; the slot is then left alone until this process
+        /// ends, and told once.
+        unmarked: Option<String>,
+    },
+    /// The slot stays as it is and is tried again: a passing error, or the engine closes.
+    Postponed {
+        /// Name of the slot.
+        slot: String,
+        /// Why.
+        cause: String,
+    },
+}
+
+impl DrainerEvent {
+    /// Name of the slot.
+    pub fn slot(&self) -> &str {
+        match self {
+            Self::Started { slot, .. }
+            | Self::Progress { slot, .. }
+            | Self::DurableMismatch { slot, .. }
+            | Self::Drained { slot, .. }
+            | Self::Failed { slot, .. }
+            | Self::Postponed { slot, .. } => slot,
+        }
+    }
+}
+
+/// How far an engine has come: frames by their FSN, which a slot counts from 0 over all starts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// First FSN that was not given out yet.
+    pub published: u64,
+    /// First FSN that the server has not confirmed.
+    pub acked: u64,
+}
+
 /// Anything that the notifier reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -146,4 +227,6 @@ pub enum Event {
     Error(SenderError),
     /// A change of the connection.
     Connection(ConnectionEvent),
+    /// What became of a slot that another sender left.
+    Drainer(DrainerEvent),
 }

@@ -53,14 +53,31 @@ impl Producer {
             return Ok(());
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let outcome = self.resolve(chunk, &mut scratch).and_then(|()| {
-            let mut source = Sliced::new(chunk, &scratch);
-            self.publish_parts(&mut source, limit)
-                .map_err(|stopped| stopped.error.with_rows_accepted(stopped.rows_accepted))
+        let place = self.current;
+        let outcome = self.switch_table(chunk.table).and_then(|()| {
+            self.resolve(chunk, &mut scratch)?;
+            let mut source = Sliced::new(chunk, &scratch, self.current);
+            let outcome = self.publish_parts(&mut source, limit);
+            outcome.map_err(|stopped| {
+                let left = chunk.rows() - stopped.rows_accepted;
+                self.count_refused_chunk(left, &stopped.error);
+                stopped.error.with_rows_accepted(stopped.rows_accepted)
+            })
         });
+        self.current = place;
         self.scratch = scratch;
         self.symbols.next_batch();
         outcome
+    }
+
+    /// The rows of a chunk that were turned away, of the table that is current.
+    #[cold]
+    fn count_refused_chunk(&self, rows: usize, error: &Error) {
+        // Nothing is buffered: only the cause is counted there.
+        self.count_refusal(error);
+        if !matches!(error, Error::Misuse(_)) {
+            self.tables[self.current].counters.refused(rows as u64);
+        }
     }
 
     /// Gives every symbol cell of the chunk its id.
@@ -141,10 +158,12 @@ struct Sliced<'a> {
     table: &'a str,
     columns: Vec<(&'a str, SliceColumn<'a>)>,
     rows: usize,
+    /// Place of the table in the producer.
+    place: usize,
 }
 
 impl<'a> Sliced<'a> {
-    fn new(chunk: &'a Chunk<'a>, scratch: &'a Scratch) -> Self {
+    fn new(chunk: &'a Chunk<'a>, scratch: &'a Scratch, place: usize) -> Self {
         let mut cells = scratch.cells.iter();
         let columns = chunk.columns.iter().map(|column| {
             let mut slice = column.slice;
@@ -157,6 +176,7 @@ impl<'a> Sliced<'a> {
             table: chunk.table,
             columns: columns.collect(),
             rows: chunk.rows(),
+            place,
         }
     }
 
@@ -192,6 +212,10 @@ impl Rows for Sliced<'_> {
             bytes += column.encoded_len(rows.clone());
         }
         plan.header(symbols, accepted_ns, rows.len(), 1, bytes)
+    }
+
+    fn by_table(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
+        std::iter::once((self.place, rows.len()))
     }
 
     fn write(

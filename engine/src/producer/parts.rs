@@ -27,6 +27,8 @@ pub(super) trait Rows {
         plan: &mut Plan,
         accepted_ns: u64,
     ) -> Option<EntryHeader>;
+    /// Rows of each table among `rows`, by the table's place in the producer.
+    fn by_table(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, usize)>;
     /// Writes the entry that was sized just before.
     fn write(
         &self,
@@ -142,19 +144,30 @@ impl Producer {
             };
             source.write(rows.clone(), &header, symbols, plan, entry);
         }
-        self.make_visible(group.len() as u64)
+        let first = self.published;
+        self.make_visible(group.len() as u64);
+        for (entry, (rows, _)) in (first..).zip(group) {
+            let acked = || self.lane.reached(Stage::Acked);
+            let rows = source.by_table(rows.clone());
+            self.lane.ledger.accepted(entry, rows, acked);
+        }
+        self.not_overtaken()
     }
 
     /// Makes what is written in the ring visible to the shard as `entries` entries.
     #[inline]
-    pub(super) fn make_visible(&mut self, entries: u64) -> Result<(), Refused> {
+    pub(super) fn make_visible(&mut self, entries: u64) {
         self.published += entries;
         // Before the entry is visible, so that nobody sees it acked and not accepted.
         self.lane.advance(Stage::Accepted, self.published);
         self.writer.commit();
         self.gate.knock();
-        // A close that ran meanwhile may have missed the entry: the rows stay, as refused. At
-        // worst they are delivered and the caller sends them again.
+    }
+
+    /// A close that ran meanwhile may have missed the entries: the rows stay, as refused. At
+    /// worst they are delivered and the caller sends them again.
+    #[inline]
+    pub(super) fn not_overtaken(&self) -> Result<(), Refused> {
         if self.gate.is_closed() {
             return Err(Refused::Never(Error::Closed));
         }
@@ -261,6 +274,17 @@ impl Rows for Buffered<'_> {
             first += table.rows;
         }
         plan.size(&self.part, symbols, accepted_ns)
+    }
+
+    fn by_table(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
+        let mut first = 0;
+        let tables = self.tables.iter().enumerate();
+        tables.filter_map(move |(index, table)| {
+            let (from, to) = (first, first + table.rows);
+            first = to;
+            let shared = rows.end.clamp(from, to) - rows.start.clamp(from, to);
+            (shared > 0).then_some((index, shared))
+        })
     }
 
     fn write(

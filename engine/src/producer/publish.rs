@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::io::sys::monotonic_nanos;
 use crate::router::entry::EntryHeader;
 use crate::router::lane::Stage;
+use crate::units::millis;
 
 /// Why a batch was not accepted this time.
 pub(super) enum Refused {
@@ -30,7 +31,8 @@ impl Producer {
     /// larger than a frame goes in parts, cut between rows, all accepted or none (but see
     /// `rows_accepted` of that error). With `sf_durability=append` it returns at stable.
     pub fn publish(&mut self) -> Result<Receipt, Error> {
-        self.hand_over(self.options.append_deadline)?;
+        let outcome = self.hand_over(self.options.append_deadline);
+        outcome.inspect_err(|error| self.count_refusal(error))?;
         let receipt = self.receipt();
         if self.options.publish_stable {
             receipt.wait(Stage::Stable, self.options.flush_limit)?;
@@ -41,7 +43,7 @@ impl Producer {
     /// Publishes as [`publish`](Self::publish) does, but never waits: a full ring is
     /// [`Error::Backpressure`] at once, and no stage is waited for in any mode.
     pub fn try_publish(&mut self) -> Result<Receipt, Error> {
-        self.hand_over(Duration::ZERO)?;
+        self.try_flush()?;
         Ok(self.receipt())
     }
 
@@ -50,7 +52,8 @@ impl Producer {
     /// everything published before.
     #[inline]
     pub fn try_flush(&mut self) -> Result<(), Error> {
-        self.hand_over(Duration::ZERO)
+        let outcome = self.hand_over(Duration::ZERO);
+        outcome.inspect_err(|error| self.count_refusal(error))
     }
 
     /// Publishes and waits: for written with `sf_dir`, for stable with `sf_durability=flush` or
@@ -133,7 +136,7 @@ impl Producer {
         Err(Error::Backpressure {
             pressure: gate.pressure(),
             batch_bytes: bytes as u64,
-            waited_millis: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
+            waited_millis: millis(start.elapsed()),
             rows_accepted: 0,
         })
     }
@@ -159,7 +162,9 @@ impl Producer {
             return Attempt::Refused(Refused::Full(header));
         };
         self.plan.write(&header, &self.tables, &self.symbols, entry);
-        if let Err(refused) = self.make_visible(1) {
+        self.make_visible(1);
+        self.count_accepted();
+        if let Err(refused) = self.not_overtaken() {
             return Attempt::Refused(refused);
         }
         self.start_batch();
@@ -177,6 +182,35 @@ impl Producer {
         match self.gate.refusal() {
             Some(error) => Err(Refused::Never(error)),
             None => Ok(()),
+        }
+    }
+
+    /// Rows per table of the entry published last, on this thread: a shard spends nothing on it.
+    #[inline]
+    fn count_accepted(&self) {
+        let tables = self.tables.iter().enumerate();
+        let rows = tables.filter_map(|(index, table)| {
+            let rows = table.rows;
+            (rows > 0).then_some((index, rows))
+        });
+        let acked = || self.lane.reached(Stage::Acked);
+        self.lane.ledger.accepted(self.published - 1, rows, acked);
+    }
+
+    /// A batch that was turned away: by cause, and its rows by table. A wrong order of calls is
+    /// nobody's refusal; a batch that a `close` overtook in the last moment counts as accepted.
+    #[cold]
+    pub(super) fn count_refusal(&self, error: &Error) {
+        let counters = &self.gate.counters;
+        let cause = match error {
+            Error::Misuse(_) => return,
+            Error::Backpressure { .. } => &counters.publishes_timed_out,
+            Error::BatchTooLarge { .. } => &counters.publishes_oversize,
+            _ => &counters.publishes_ended,
+        };
+        cause.add_shared(1);
+        for table in self.tables.iter().filter(|table| table.rows > 0) {
+            table.counters.refused(table.rows as u64);
         }
     }
 

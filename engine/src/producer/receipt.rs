@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::router::gate::Gate;
 use crate::router::lane::{Lane, Stage};
+use crate::units::millis;
 
 /// A published batch (or, for an empty publish, everything the producer published before).
 ///
@@ -89,7 +90,7 @@ impl Receipt {
                     "written and stable need a journal: set sf_dir",
                 ));
             }
-            Stage::Durable => {
+            Stage::Durable if !self.gate.expects_durable() => {
                 return Err(Error::Misuse(
                     "durable needs request_durable_ack, which is off",
                 ));
@@ -116,7 +117,7 @@ impl Receipt {
         }
         Err(self.gate.ending().unwrap_or_else(|| Error::Timeout {
             stage: stage.name(),
-            waited_millis: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
+            waited_millis: millis(start.elapsed()),
         }))
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! A value that is refused takes its row with it: the row is left out, the batch stays as it was.
 
+use std::sync::Arc;
+
 use forebay_wire::encode::{ColumnBuffer, PushError};
 use forebay_wire::names;
 use forebay_wire::types::ColumnType;
@@ -56,7 +58,9 @@ impl Producer {
                 "a producer holds at most {TABLES_MAX} tables"
             )));
         }
-        self.tables.push(Table::new(name));
+        let counters = self.gate.tables.of(name);
+        self.lane.ledger.add(Arc::clone(&counters));
+        self.tables.push(Table::new(name, counters));
         self.current = self.tables.len() - 1;
         Ok(())
     }
@@ -90,7 +94,10 @@ impl Producer {
     /// Leaves the row out and says why.
     #[cold]
     pub(super) fn refuse_row(&mut self, column: &str, reason: String) -> Error {
-        let table = self.tables[self.current].name.clone();
+        let table = &self.tables[self.current];
+        table.counters.refused(1);
+        self.gate.counters.rows_invalid.add_shared(1);
+        let table = table.name.clone();
         self.discard_row();
         Error::Row {
             table,

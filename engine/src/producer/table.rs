@@ -1,11 +1,13 @@
 //! The rows of one table in the batch under construction, column by column.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use forebay_wire::encode::ColumnBuffer;
 use forebay_wire::types::ColumnType;
 
 use super::names::same;
+use crate::observe::TableCounters;
 
 /// Most columns of a table block (protocol.md section 10.7).
 pub(super) const COLUMNS_MAX: usize = 2048;
@@ -25,6 +27,7 @@ pub(super) struct Table {
     pub(super) name: String,
     pub(super) columns: Vec<Column>,
     pub(super) rows: usize,
+    pub(super) counters: Arc<TableCounters>,
     /// Position where the next column of the row is expected.
     next: usize,
     /// Columns set in the row under construction.
@@ -34,11 +37,12 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str, counters: Arc<TableCounters>) -> Self {
         Self {
             name: name.to_owned(),
             columns: Vec::new(),
             rows: 0,
+            counters,
             next: 0,
             set: 0,
             known: 0,
@@ -195,7 +199,7 @@ impl Table {
         Self {
             columns: columns.collect(),
             rows: rows.len(),
-            ..Self::new(&self.name)
+            ..Self::new(&self.name, Arc::clone(&self.counters))
         }
     }
 

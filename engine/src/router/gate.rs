@@ -1,13 +1,17 @@
 //! What all producers of one shard share with it: the doorbell, the list of lanes that join, the
 //! state that refusals quote, and the request to stop.
 
+mod view;
+
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::lane::{Lane, LaneEnd};
+use self::view::Gone;
+use super::lane::{Lane, LaneEnd, Stage};
+use crate::config::EventKeys;
 use crate::error::{Error, Pressure};
 use crate::io::sys::{EventFd, futex_wait, futex_wake, monotonic_nanos};
-use crate::observe::{Counters, Inbox};
+use crate::observe::{Category, Counters, Event, FillRate, Inbox, Policy, SenderError, Tables};
 
 const AWAKE: u32 = 0;
 const PARKED: u32 = 1;
@@ -53,18 +57,27 @@ pub(crate) struct Gate {
     joining: Mutex<Vec<LaneEnd>>,
     has_joining: AtomicBool,
     lanes: Mutex<Vec<Arc<Lane>>>,
+    gone: Mutex<Gone>,
     /// Deadline of `close` on the monotonic clock; `u64::MAX` while open.
     closing: AtomicU64,
     terminal: OnceLock<Terminal>,
+    /// Some call has returned the terminal error.
+    delivered: AtomicBool,
+    /// Durable acknowledgements are asked for.
+    durable: AtomicBool,
     started: AtomicBool,
     ever_connected: AtomicBool,
     closed: AtomicBool,
+    panicked: AtomicBool,
+    lacks_durable: AtomicBool,
     /// Bumped and woken at every change of connection state; `connect` and `close` wait on it.
     news: AtomicU32,
     rounds_failed: AtomicU32,
     last_failure: Mutex<String>,
     outage_since: AtomicU64,
     outage_attempts: AtomicU64,
+    /// When the oldest unacked frame was accepted (monotonic); 0 if all is acked.
+    oldest_unacked: AtomicU64,
     stable_waiters: AtomicI32,
     full: AtomicBool,
     server_cap: AtomicU64,
@@ -72,6 +85,10 @@ pub(crate) struct Gate {
     pub counters: Box<Counters>,
     /// What the notifier reports.
     pub events: Inbox,
+    /// How fast the journal fills.
+    pub fill: FillRate,
+    /// Rows per table.
+    pub tables: Tables,
 }
 
 impl Gate {
@@ -83,21 +100,37 @@ impl Gate {
             joining: Mutex::default(),
             has_joining: AtomicBool::new(false),
             lanes: Mutex::default(),
+            gone: Mutex::default(),
             closing: AtomicU64::new(u64::MAX),
             terminal: OnceLock::new(),
+            delivered: AtomicBool::new(false),
+            durable: AtomicBool::new(false),
             started: AtomicBool::new(false),
             ever_connected: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            panicked: AtomicBool::new(false),
+            lacks_durable: AtomicBool::new(false),
             news: AtomicU32::new(0),
             rounds_failed: AtomicU32::new(0),
             last_failure: Mutex::default(),
             outage_since: AtomicU64::new(0),
             outage_attempts: AtomicU64::new(0),
+            oldest_unacked: AtomicU64::new(0),
             stable_waiters: AtomicI32::new(0),
             full: AtomicBool::new(false),
             server_cap: AtomicU64::new(0),
             counters: Box::default(),
             events: Inbox::default(),
+            fill: FillRate::default(),
+            tables: Tables::default(),
+        }
+    }
+
+    /// The same, with inboxes of these capacities.
+    pub(crate) fn observed(bell: EventFd, keys: EventKeys) -> Self {
+        Self {
+            events: Inbox::new(keys),
+            ..Self::new(bell)
         }
     }
 
@@ -162,7 +195,9 @@ impl Gate {
 
     #[inline]
     fn latched(&self) -> Option<Error> {
-        self.terminal.get().map(Terminal::to_error)
+        let terminal = self.terminal.get()?;
+        self.delivered.store(true, Ordering::Release);
+        Some(terminal.to_error())
     }
 
     /// Which state a full engine is in.
@@ -179,6 +214,27 @@ impl Gate {
     /// The latched terminal error.
     pub(crate) fn terminal(&self) -> Option<&Terminal> {
         self.terminal.get()
+    }
+
+    /// The latched terminal error if no call has returned it yet: `close` must (operations.md
+    /// O22).
+    pub(crate) fn take_undelivered(&self) -> Option<Error> {
+        let first = !self.delivered.swap(true, Ordering::AcqRel);
+        self.terminal
+            .get()
+            .filter(|_| first)
+            .map(Terminal::to_error)
+    }
+
+    /// Durable acknowledgements are asked for: [`Stage::Durable`](super::lane::Stage) can be
+    /// reached.
+    pub(crate) fn expect_durable(&self) {
+        self.durable.store(true, Ordering::Release);
+    }
+
+    /// See [`expect_durable`](Self::expect_durable).
+    pub(crate) fn expects_durable(&self) -> bool {
+        self.durable.load(Ordering::Acquire)
     }
 
     /// Whether the shard is gone or going.
@@ -330,10 +386,46 @@ impl Gate {
         Some(self.server_cap.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
 
-    /// Latches a terminal error (the first one stays) and wakes every waiter.
+    /// Latches a terminal error (the first one stays and is told) and wakes every waiter.
     pub(crate) fn fail(&self, terminal: Terminal) {
-        let _ = self.terminal.set(terminal);
+        let category = if terminal.endpoint.is_empty() {
+            Category::Disk
+        } else {
+            Category::ProtocolViolation
+        };
+        self.fail_as(category, terminal);
+    }
+
+    /// As [`fail`](Self::fail), under this category.
+    pub(crate) fn fail_as(&self, category: Category, terminal: Terminal) {
+        let mut error = SenderError::new(category, Policy::Terminal, terminal.reason.clone());
+        error.endpoint.clone_from(&terminal.endpoint);
+        self.fail_with(terminal, error);
+    }
+
+    /// As [`fail`](Self::fail), told as this error.
+    pub(crate) fn fail_with(&self, terminal: Terminal, error: SenderError) {
+        if self.terminal.set(terminal).is_ok() {
+            self.events.push(Event::Error(error));
+        }
         self.wake_all();
+    }
+
+    /// The terminal error that follows is that no server grants durable acknowledgements.
+    pub(crate) fn lacks_durable(&self) {
+        self.lacks_durable.store(true, Ordering::Release);
+    }
+
+    /// See [`lacks_durable`](Self::lacks_durable).
+    pub(crate) fn is_lacking_durable(&self) -> bool {
+        self.lacks_durable.load(Ordering::Acquire)
+    }
+
+    /// The shard's thread ended in a panic.
+    pub(crate) fn panicked(&self, terminal: Terminal) {
+        self.panicked.store(true, Ordering::Release);
+        self.fail_as(Category::Fault, terminal);
+        self.shut();
     }
 
     /// The shard is gone: every wait ends.
@@ -349,14 +441,15 @@ impl Gate {
         self.publish_news();
     }
 
-    /// Forgets a lane whose producer and shard are both done with it.
-    pub(crate) fn forget(&self, gone: &Arc<Lane>) {
-        lock(&self.lanes).retain(|lane| !Arc::ptr_eq(lane, gone));
-    }
-
-    /// Whether everything that producers published so far is acked, and everything recovered too.
+    /// Whether everything that producers published so far has the acknowledgement that is asked
+    /// for, and everything recovered too.
     pub(crate) fn is_acked(&self) -> bool {
-        lock(&self.lanes).iter().all(|lane| lane.is_acked())
+        let stage = if self.expects_durable() {
+            Stage::Durable
+        } else {
+            Stage::Acked
+        };
+        lock(&self.lanes).iter().all(|lane| lane.is_all(stage))
             && self.counters.unacked_frames.get() == 0
     }
 

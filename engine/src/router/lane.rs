@@ -12,6 +12,7 @@ use super::gate::lock;
 use super::ring::{self, Reader, Writer};
 use super::wakers::Wakers;
 use crate::io::sys::{futex_wait, futex_wake};
+use crate::observe::Ledger;
 
 /// Stages of a frame on its way (ARCHITECTURE.md, glossary).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,12 +52,16 @@ pub(crate) struct Lane {
     written: AtomicU64,
     stable: AtomicU64,
     acked: AtomicU64,
+    /// Counts only where durable acknowledgements are asked for.
+    durable: AtomicU64,
     /// Bumped at every progress while somebody sleeps.
     event: AtomicU32,
     sleepers: AtomicU32,
     wakers: Mutex<Wakers>,
     wakers_armed: AtomicBool,
     producer_gone: AtomicBool,
+    /// Rows per table of the entries that are not acked.
+    pub ledger: Ledger,
 }
 
 /// The shard's end.
@@ -94,7 +99,8 @@ impl Lane {
             Stage::Accepted => &self.accepted,
             Stage::Written => &self.written,
             Stage::Stable => &self.stable,
-            Stage::Acked | Stage::Durable => &self.acked,
+            Stage::Acked => &self.acked,
+            Stage::Durable => &self.durable,
         }
     }
 
@@ -111,9 +117,9 @@ impl Lane {
         self.taken.store(count, Ordering::Release);
     }
 
-    /// Whether everything accepted so far is acked.
-    pub(crate) fn is_acked(&self) -> bool {
-        self.reached(Stage::Acked) >= self.reached(Stage::Accepted)
+    /// Whether everything accepted so far has reached `stage`.
+    pub(crate) fn is_all(&self, stage: Stage) -> bool {
+        self.reached(stage) >= self.reached(Stage::Accepted)
     }
 
     /// Wakes whoever waits on this lane, if anybody.

@@ -48,7 +48,10 @@ impl Wakers {
     /// Takes out everybody who waits for at most `count` entries at `stage`.
     pub(crate) fn take_due(&mut self, stage: Stage, count: u64, due: &mut Vec<Waker>) {
         let waiting = &mut self.stages[index(stage)];
-        if waiting.first_key_value().is_none_or(|(key, _)| key.0 > count) {
+        if waiting
+            .first_key_value()
+            .is_none_or(|(key, _)| key.0 > count)
+        {
             return;
         }
         let later = waiting.split_off(&(count.saturating_add(1), 0));
@@ -92,7 +95,10 @@ mod tests {
         let tickets: Vec<u64> = (1..=10)
             .map(|entry| wakers.insert(Stage::Written, entry, 0, &waker))
             .collect();
-        assert_eq!(wakers.insert(Stage::Written, 3, tickets[2], &waker), tickets[2]);
+        assert_eq!(
+            wakers.insert(Stage::Written, 3, tickets[2], &waker),
+            tickets[2]
+        );
         wakers.remove(Stage::Written, 4, tickets[3]);
         let mut due = Vec::new();
         wakers.take_due(Stage::Acked, 10, &mut due);

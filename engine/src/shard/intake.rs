@@ -6,6 +6,7 @@ use super::assemble::{Refusal, SymbolMap, assemble};
 use super::journal::{Journal, Position, Stall};
 use super::progress::Progress;
 use crate::io::Io;
+use crate::observe::Category;
 use crate::router::entry::Entry;
 use crate::router::gate::{Gate, Terminal};
 use crate::router::lane::{LaneEnd, Stage};
@@ -138,7 +139,7 @@ impl Source {
             };
             let entry_bytes = bytes.len();
             let Some(entry) = Entry::parse(bytes) else {
-                gate.fail(local_fault(Refusal::Malformed));
+                gate.fail_as(Category::Fault, local_fault(Refusal::Malformed));
                 self.refused = true;
                 return Ok(());
             };
@@ -158,7 +159,7 @@ impl Source {
                     // Ids that no frame introduced must not stay.
                     self.map.forget(known);
                     journal.dictionary.truncate(known);
-                    gate.fail(local_fault(refusal));
+                    gate.fail_as(Category::Fault, local_fault(refusal));
                     self.refused = true;
                     return Ok(());
                 }

@@ -24,6 +24,7 @@ use crate::io::{Io, Reply};
 use crate::router::gate::{Gate, Terminal};
 use crate::router::lane::Stage;
 use crate::slot::OpenedSlot;
+use crate::units::nanos;
 
 pub(crate) use self::journal::{SlotRemains, token};
 
@@ -71,6 +72,8 @@ pub(crate) struct Shard {
     spin: u64,
     idle_spin: bool,
     sync_interval: u64,
+    /// When the first turn began: the age of recovered frames counts from here.
+    started: u64,
     last_work: u64,
     last_sweep: u64,
     cpu_at: u64,
@@ -90,6 +93,8 @@ pub(crate) struct Handover {
     pub(crate) active_tail: Vec<u8>,
     /// Bytes of unacked frames, for the gauge.
     pub(crate) unacked_bytes: u64,
+    /// No producer will join: no spares are made.
+    pub(crate) replay_only: bool,
 }
 
 impl Shard {
@@ -99,18 +104,20 @@ impl Shard {
         gate: Arc<Gate>,
         handover: Option<Handover>,
     ) -> Result<Self, Error> {
-        let nanos = |d: std::time::Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
         let periodic = config.durability == Durability::Periodic;
         let sync_interval = if periodic {
             nanos(config.sync_interval)
         } else {
             0
         };
+        let replay_only = handover
+            .as_ref()
+            .is_some_and(|handover| handover.replay_only);
         let options = JournalOptions {
             segment_bytes: config.segment_bytes,
             total_bytes: config.total_bytes,
             memory_budget_bytes: config.memory_budget_bytes,
-            spares: 2,
+            spares: if replay_only { 0 } else { 2 },
             sync_always: matches!(config.durability, Durability::Flush | Durability::Append),
             sync_interval,
         };
@@ -124,13 +131,19 @@ impl Shard {
         let recovered = journal.published().since(journal.acked());
         Ok(Self {
             intake: Intake::new(Arc::clone(&gate)),
-            progress: Progress::new(journal.published(), has_files, recovered, unacked),
+            progress: Progress::new(
+                journal.published(),
+                has_files,
+                config.delivery.durable_ack.is_some(),
+                (recovered, unacked),
+            ),
             link,
             journal,
             gate,
             spin: nanos(config.spin),
             idle_spin: config.idle_spin,
             sync_interval,
+            started: 0,
             last_work: 0,
             last_sweep: 0,
             cpu_at: 0,
@@ -142,6 +155,9 @@ impl Shard {
     /// One turn of the duty cycle.
     pub(crate) fn turn(&mut self, io: &mut impl Io) -> Next {
         let now = io.now();
+        if self.started == 0 {
+            self.started = now.max(1);
+        }
         self.gate.counters.turns.add(1);
         self.closing = self.gate.closing();
         let mut worked = self.reap(io, now);
@@ -160,10 +176,10 @@ impl Shard {
         self.gate.set_full(self.intake.stall == Some(Stall::Full));
         self.journal.pump(io, now);
         self.report_disk(now);
-        let acked = self.journal.acked();
+        let before = (self.link.okayed(), self.journal.acked());
         worked |= self.link.turn(io, &mut self.journal, now);
-        if self.journal.acked() > acked {
-            self.report_acked(acked, now);
+        if (self.link.okayed(), self.journal.acked()) != before {
+            self.report_acked(before.1, now);
         }
         io.kick();
         if worked {
@@ -207,10 +223,9 @@ impl Shard {
         while let Some(reply) = io.reply() {
             any = true;
             match reply {
-                Reply::Resolved { host, port, answer } => {
-                    self.link.resolved(io, &host, port, answer, now);
-                }
+                Reply::Resolved(found) => self.link.resolved(io, found, now),
                 Reply::Opened { key, answer } => self.link.file_opened(key, answer),
+                Reply::Kept(answer) => self.link.kept(io, answer, now),
                 reply => self.journal.replied(reply, now),
             }
         }
@@ -240,7 +255,11 @@ impl Shard {
         let acked = self.journal.acked();
         let counters = &self.gate.counters;
         self.progress.recovered_acked(acked.since(before));
-        self.progress.advance(Stage::Acked, acked, now, counters);
+        let okayed = self.link.okayed();
+        self.progress.advance(Stage::Acked, okayed, now, counters);
+        if self.link.is_durable() {
+            self.progress.advance(Stage::Durable, acked, now, counters);
+        }
     }
 
     fn publish_gauges(&self) {
@@ -249,6 +268,8 @@ impl Shard {
             .counters
             .unacked_bytes
             .set(self.progress.unacked_bytes());
+        let oldest = self.progress.oldest_unacked(self.started);
+        self.gate.set_oldest_unacked(oldest.unwrap_or(0));
     }
 
     fn next(&mut self, now: u64) -> Next {

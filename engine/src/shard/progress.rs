@@ -14,6 +14,11 @@ use crate::router::lane::{Lane, Stage};
 
 const EXACT_FRAMES_MAX: usize = 65_536;
 const MARK_FRAMES: u64 = 4096;
+const STAGES: usize = 4;
+const WRITTEN: usize = 0;
+const STABLE: usize = 1;
+const ACKED: usize = 2;
+const DURABLE: usize = 3;
 
 /// A frame whose acknowledgement is awaited.
 #[derive(Debug, Clone, Copy)]
@@ -34,14 +39,16 @@ struct Mark {
     seq_end: u64,
     rows: u64,
     bytes: u64,
+    /// When the first of them was accepted.
+    accepted_ns: u64,
 }
 
 #[derive(Debug, Default)]
 struct LaneProgress {
     lane: Option<Arc<Lane>>,
     marks: VecDeque<Mark>,
-    /// Entry count per stage (written, stable, acked) already published.
-    reached: [u64; 3],
+    /// Entry count per stage (written, stable, acked, durable) already published.
+    reached: [u64; STAGES],
     touched: bool,
     /// First FSN behind the lane's last frame.
     end: Fsn,
@@ -56,9 +63,11 @@ pub(crate) struct Progress {
     /// FSN of `frames[0]`.
     base: Fsn,
     /// First FSN not reported, per stage.
-    reported: [Fsn; 3],
+    reported: [Fsn; STAGES],
     lanes: Vec<LaneProgress>,
     has_files: bool,
+    /// The stage at which a frame is done with the server: acked, or durable where that is asked.
+    last: usize,
     marked: usize,
     /// Bytes of own frames not acked.
     own_bytes: u64,
@@ -69,22 +78,29 @@ pub(crate) struct Progress {
 /// Index into the per-stage arrays.
 fn index(stage: Stage) -> usize {
     match stage {
-        Stage::Accepted | Stage::Written => 0,
-        Stage::Stable => 1,
-        Stage::Acked | Stage::Durable => 2,
+        Stage::Accepted | Stage::Written => WRITTEN,
+        Stage::Stable => STABLE,
+        Stage::Acked => ACKED,
+        Stage::Durable => DURABLE,
     }
 }
 
 impl Progress {
     /// Starts at `next`, the first FSN this process gives out; `unacked_bytes` lie unacked in
     /// `recovered` frames before it.
-    pub(crate) fn new(next: Fsn, has_files: bool, recovered: u64, unacked_bytes: u64) -> Self {
+    pub(crate) fn new(
+        next: Fsn,
+        has_files: bool,
+        durable: bool,
+        (recovered, unacked_bytes): (u64, u64),
+    ) -> Self {
         Self {
             frames: VecDeque::with_capacity(EXACT_FRAMES_MAX + 1),
             base: next,
-            reported: [next; 3],
+            reported: [next; STAGES],
             lanes: Vec::new(),
             has_files,
+            last: if durable { DURABLE } else { ACKED },
             marked: 0,
             own_bytes: 0,
             recovered: (recovered, unacked_bytes),
@@ -114,7 +130,8 @@ impl Progress {
     /// Frees lanes that have left and whose frames have passed every stage; calls `freed` for
     /// each. `true` if some wait for an fdatasync only.
     pub(crate) fn sweep(&mut self, mut freed: impl FnMut(&Arc<Lane>)) -> bool {
-        let [written, stable, acked] = self.reported;
+        let [written, stable, ..] = self.reported;
+        let acked = self.reported[self.last];
         let mut waits = false;
         for lane in self.lanes.iter_mut().filter(|lane| lane.left) {
             let on_disk = !self.has_files || stable >= lane.end;
@@ -139,7 +156,7 @@ impl Progress {
         rows: u32,
         bytes: usize,
     ) {
-        let written = !self.has_files || self.reported[0] > self.base;
+        let written = !self.has_files || self.reported[WRITTEN] > self.base;
         if self.frames.len() >= EXACT_FRAMES_MAX && written {
             self.fold();
         }
@@ -163,11 +180,15 @@ impl Progress {
         };
         let fsn = self.base;
         self.base = fsn.plus(1);
-        let marks = &mut self.lanes[meta.lane as usize].marks;
         // What is acked already was counted.
-        let open = self.reported[2] <= fsn;
-        let rows = if open { u64::from(meta.rows) } else { 0 };
-        let bytes = if open { u64::from(meta.bytes) } else { 0 };
+        let open = |stage: usize| self.reported[stage] <= fsn;
+        let rows = if open(ACKED) { u64::from(meta.rows) } else { 0 };
+        let bytes = if open(self.last) {
+            u64::from(meta.bytes)
+        } else {
+            0
+        };
+        let marks = &mut self.lanes[meta.lane as usize].marks;
         match marks.back_mut() {
             Some(mark) if fsn.since(mark.start) < MARK_FRAMES => {
                 mark.end = fsn.plus(1);
@@ -183,6 +204,7 @@ impl Progress {
                     seq_end,
                     rows,
                     bytes,
+                    accepted_ns: meta.accepted_ns,
                 });
                 self.marked += 1;
             }
@@ -193,7 +215,7 @@ impl Progress {
     pub(crate) fn advance(&mut self, stage: Stage, to: Fsn, now: u64, counters: &Counters) {
         let which = index(stage);
         let from = self.reported[which];
-        if to <= from || (!self.has_files && which < 2) {
+        if to <= from || (!self.has_files && which < ACKED) {
             return;
         }
         self.reported[which] = to;
@@ -201,23 +223,28 @@ impl Progress {
             self.advance_marks(which, to, counters);
         }
         let histogram = match which {
-            0 => &counters.accept_to_written,
-            1 => &counters.accept_to_stable,
-            _ => &counters.accept_to_acked,
+            WRITTEN => Some(&counters.accept_to_written),
+            STABLE => Some(&counters.accept_to_stable),
+            ACKED => Some(&counters.accept_to_acked),
+            _ => None,
         };
         let first = usize::try_from(from.since(self.base)).expect("frames are in memory");
         let last = usize::try_from(to.since(self.base)).expect("frames are in memory");
         let (mut rows, mut bytes) = (0, 0);
         for meta in self.frames.range(first.min(last)..last) {
-            histogram.record(now.saturating_sub(meta.accepted_ns), 1);
+            if let Some(histogram) = histogram {
+                histogram.record(now.saturating_sub(meta.accepted_ns), 1);
+            }
             let lane = &mut self.lanes[meta.lane as usize];
             lane.reached[which] = meta.seq + 1;
             lane.touched = true;
             rows += u64::from(meta.rows);
             bytes += u64::from(meta.bytes);
         }
-        if which == 2 {
+        if which == ACKED {
             counters.rows_acked.add(rows);
+        }
+        if which == self.last {
             self.own_bytes = self.own_bytes.saturating_sub(bytes);
         }
         self.forget_finished();
@@ -240,16 +267,42 @@ impl Progress {
         self.own_bytes + self.recovered.1
     }
 
+    /// When the oldest unacked frame was accepted, at the latest: a recovered one at `start`.
+    pub(crate) fn oldest_unacked(&self, start: u64) -> Option<u64> {
+        if self.recovered.0 > 0 {
+            return Some(start);
+        }
+        let acked = self.reported[self.last];
+        let marks = self.lanes.iter().filter(|lane| !lane.marks.is_empty());
+        let marked = marks.filter_map(|lane| {
+            let open = lane.marks.iter().find(|mark| mark.end > acked);
+            open.map(|mark| mark.accepted_ns)
+        });
+        if self.marked > 0
+            && let Some(oldest) = marked.min()
+        {
+            return Some(oldest);
+        }
+        let index = usize::try_from(acked.since(self.base)).ok()?;
+        self.frames.get(index).map(|meta| meta.accepted_ns)
+    }
+
     fn advance_marks(&mut self, which: usize, to: Fsn, counters: &Counters) {
-        let stable = if self.has_files { self.reported[1] } else { to };
-        let finished = to.min(stable).min(self.reported[2]);
+        let stable = if self.has_files {
+            self.reported[STABLE]
+        } else {
+            to
+        };
+        let finished = to.min(stable).min(self.reported[self.last]);
         for lane in self.lanes.iter_mut().filter(|lane| !lane.marks.is_empty()) {
             for mark in lane.marks.iter().take_while(|mark| mark.end <= to) {
                 if lane.reached[which] < mark.seq_end {
                     lane.reached[which] = mark.seq_end;
                     lane.touched = true;
-                    if which == 2 {
+                    if which == ACKED {
                         counters.rows_acked.add(mark.rows);
+                    }
+                    if which == self.last {
                         self.own_bytes = self.own_bytes.saturating_sub(mark.bytes);
                     }
                 }
@@ -264,9 +317,10 @@ impl Progress {
     /// Drops frames that have reached every stage that can still be asked for.
     fn forget_finished(&mut self) {
         let done = if self.has_files {
-            self.reported.iter().copied().min().expect("three stages")
+            let asked = &self.reported[..=self.last];
+            asked.iter().copied().min().expect("three or four stages")
         } else {
-            self.reported[2]
+            self.reported[self.last]
         };
         let count = usize::try_from(done.since(self.base))
             .unwrap_or(0)

@@ -31,6 +31,8 @@ struct Buffer {
     whole_end: u64,
     /// Bytes to read next time: more than the default for a frame that is larger.
     want: usize,
+    /// How far the last read got if it held no whole frame: the next one must get further.
+    reached: Option<u64>,
     /// Ask for it as soon as the queue has room.
     submitted: bool,
 }
@@ -74,6 +76,7 @@ impl Replay {
                 first: 0,
                 whole_end: 0,
                 want: BUFFER_BYTES,
+                reached: None,
                 submitted: false,
             })
         };
@@ -234,8 +237,10 @@ impl Replay {
                 self.finished.extend(oldest.map(|(_, file)| file));
             }
             Err(error) => {
+                // Opened and found whole at the start: what is gone since does not come back.
+                let is_gone = error.kind() == io::ErrorKind::NotFound;
                 let reason = format!("opening a segment for replay: {error}");
-                self.failure = Some((reason, false));
+                self.failure = Some((reason, is_gone));
             }
         }
     }
@@ -284,6 +289,7 @@ impl Buffer {
         self.first = first;
         self.start = first - first % BLOCK_BYTES;
         self.whole_end = first;
+        self.reached = None;
         self.state = State::Loading;
     }
 
@@ -313,6 +319,11 @@ impl Buffer {
         if limit >= end {
             return Err(format!(
                 "the frame at offset {at} ends behind the data of its segment"
+            ));
+        }
+        if self.reached.replace(limit) >= Some(limit) {
+            return Err(format!(
+                "the file of a segment ends at offset {limit}, where its data go on to {end}"
             ));
         }
         if need == 0 {

@@ -66,6 +66,8 @@ pub(crate) struct Judge<'a> {
     pub active: u64,
     /// Files that may have been segments.
     pub damaged: &'a [Damaged],
+    /// A file of nothing but zeros.
+    pub blank: Option<&'a str>,
 }
 
 /// Picks the chain of a slot without a manifest, `state` saying why there is none.
@@ -96,13 +98,32 @@ pub(crate) fn decide_without_manifest(
         head: bases().map(Candidate::base).min().unwrap_or(0),
         active: bases().map(Candidate::base).max().unwrap_or(0),
         damaged,
+        blank: None,
     };
-    if bases().next().is_none() {
+    let mut chain = if bases().next().is_none() {
         // Files of a first open that died before it made the manifest.
         let (links, extras) = (Vec::new(), found);
-        return Ok(Chain { links, extras });
+        Chain { links, extras }
+    } else {
+        judge.decide(found)?
+    };
+    // Nothing says where such a chain begins and ends, so a segment whose first frame is damaged
+    // may be a part of it. Right behind the end it is the active one.
+    let end = chain.links.last().map(Candidate::end_fsn);
+    let torn = |c: &Candidate| c.scan.residue.is_some();
+    let is_active = |c: &Candidate| torn(c) && Some(c.base()) == end;
+    if let Some(at) = chain.extras.iter().position(is_active) {
+        let active = chain.extras.swap_remove(at);
+        chain.links.push(active);
     }
-    judge.decide(found)
+    match chain.extras.iter().find(|c| torn(c)) {
+        None => Ok(chain),
+        Some(Candidate { name, scan, .. }) => Err(Error::Corrupt {
+            path: dir.join(name),
+            offset: scan.end,
+            reason: format!("its first frame is damaged, and {state}"),
+        }),
+    }
 }
 
 impl Judge<'_> {
@@ -130,6 +151,7 @@ impl Judge<'_> {
             match self.empty_active(&mut extras, end) {
                 Some(active) => links.push(active),
                 None if links.is_empty() && self.head == self.active && self.damaged.is_empty() => {
+                    self.nothing_was_zeroed()?;
                 }
                 None => return Err(self.active_missing(end)),
             }
@@ -182,6 +204,19 @@ impl Judge<'_> {
             .filter(|(_, c)| c.scan.frames == 0 && c.base() == self.active)
             .max_by_key(|(_, c)| rank(c))?;
         Some(extras.swap_remove(at))
+    }
+
+    /// A drained close leaves no file. Where one of zeros is, it may have been the active segment.
+    fn nothing_was_zeroed(&self) -> Result<(), Error> {
+        let Some(name) = self.blank else {
+            return Ok(());
+        };
+        let reason = format!(
+            "nothing but zeros, and no file has the frames from FSN {} on, which {MANIFEST} names: \
+             they may have been here",
+            self.active
+        );
+        Err(self.corrupt(name, 0, reason))
     }
 
     fn active_missing(&self, end: u64) -> Error {

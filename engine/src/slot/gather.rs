@@ -6,15 +6,14 @@ use std::path::Path;
 use super::chain::{Candidate, Damaged};
 use super::fold::Fold;
 use super::names;
+use super::progress::RecoveryProgress;
 use super::scan::{Found, Scanner};
 use super::segment::{HEADER_BYTES, HeaderError};
+use super::supply::with_pieces;
 use super::takeover::Peeked;
 use crate::error::Error;
 use crate::fsn::Fsn;
-use crate::io::{Fs, OpenMode};
-
-/// Progress of a long scan is logged this often, in nanoseconds.
-const PROGRESS_EVERY: u64 = 2_000_000_000;
+use crate::io::Fs;
 
 /// All `*.sfa` files by what they are.
 #[derive(Debug, Default)]
@@ -43,6 +42,30 @@ pub(crate) struct Inventory {
 }
 
 impl Sorted {
+    fn sort(&mut self, peeked: &Peeked, found: Found, path: &Path) -> Result<(), Error> {
+        match found {
+            Found::Segment(scan) => self.found.push(Candidate {
+                name: peeked.name.clone(),
+                bytes: peeked.bytes,
+                scan,
+            }),
+            Found::Blank => self.blank.push(peeked.name.clone()),
+            Found::Damaged(HeaderError::Version(version)) => {
+                return Err(unknown_version(path, version));
+            }
+            Found::Damaged(error) if names::is_canonical_segment(&peeked.name) => {
+                self.damaged.push(Damaged {
+                    name: peeked.name.clone(),
+                    error,
+                });
+            }
+            Found::Damaged(error) => {
+                tracing::warn!(file = %path.display(), %error, "FB-R009 not a segment, left alone");
+            }
+        }
+        Ok(())
+    }
+
     /// What is there.
     pub(crate) fn inventory(&self, acked: Fsn) -> Inventory {
         let mut all = Inventory {
@@ -68,46 +91,27 @@ pub(crate) fn scan_all(
     segments: &[Peeked],
     fold: &mut Fold,
     range: &RangeInclusive<u64>,
+    progress: &RecoveryProgress,
 ) -> Result<Sorted, Error> {
-    let mut scanner = Scanner::default();
-    let mut sorted = Sorted::default();
-    let mut told = fs.now();
-    for (index, peeked) in segments.iter().enumerate() {
-        let path = dir.join(&peeked.name);
-        let opened = fs.open(&path, OpenMode::Read);
-        let file = opened.map_err(|source| Error::disk("open", &path, 0, source))?;
-        let found = scanner.scan(fs, &file, &path, peeked.bytes, &mut |header, frame| {
-            if range.contains(&header.base.0) {
-                let fsn = Fsn(header.base.0.saturating_add(frame.index));
-                fold.frame(fsn, &peeked.name, frame.offset, frame.payload);
-            }
-        })?;
-        match found {
-            Found::Segment(scan) => sorted.found.push(Candidate {
-                name: peeked.name.clone(),
-                bytes: peeked.bytes,
-                scan,
-            }),
-            Found::Blank => sorted.blank.push(peeked.name.clone()),
-            Found::Damaged(HeaderError::Version(version)) => {
-                return Err(unknown_version(&path, version));
-            }
-            Found::Damaged(error) if names::is_canonical_segment(&peeked.name) => {
-                sorted.damaged.push(Damaged {
-                    name: peeked.name.clone(),
-                    error,
-                });
-            }
-            Found::Damaged(error) => {
-                tracing::warn!(file = %path.display(), %error, "FB-R009 not a segment, left alone");
-            }
+    let started = fs.now();
+    let sorted = with_pieces(fs, dir, segments, progress, |mut supply| {
+        let mut scanner = Scanner::default();
+        let mut sorted = Sorted::default();
+        for peeked in segments {
+            let path = dir.join(&peeked.name);
+            supply.begin(peeked.bytes);
+            let found = scanner.scan(&mut supply, &path, peeked.bytes, &mut |header, frame| {
+                if range.contains(&header.base.0) {
+                    let fsn = Fsn(header.base.0.saturating_add(frame.index));
+                    fold.frame(fsn, &peeked.name, frame.offset, frame.payload);
+                }
+            })?;
+            supply.end();
+            sorted.sort(peeked, found, &path)?;
         }
-        if fs.now().saturating_sub(told) > PROGRESS_EVERY {
-            told = fs.now();
-            let (done, of) = (index + 1, segments.len());
-            tracing::info!(slot = %dir.display(), done, of, "FB-R010 recovery: segments scanned");
-        }
-    }
+        Ok(sorted)
+    })?;
+    progress.scanned(fs.now().saturating_sub(started));
     Ok(sorted)
 }
 

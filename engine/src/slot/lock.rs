@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::names::{LOCK, LOCK_OWNER, LOCK_PID, SLOT_LOCKS};
 use crate::error::Error;
 use crate::io::{Entry, EntryKind, File, Fs, OpenMode};
+use crate::units::{millis, nanos};
 
 const RETRY_EVERY: Duration = Duration::from_millis(5);
 const PID_BYTES_MAX: usize = 64;
@@ -65,13 +66,10 @@ fn take(
             return Err(Error::Locked {
                 slot: slot.to_path_buf(),
                 holder: holder(fs, pid_path),
-                waited_millis: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
+                waited_millis: millis(waited),
             });
         }
-        fs.sleep(
-            u64::try_from(RETRY_EVERY.min(retry.saturating_sub(waited)).as_nanos())
-                .unwrap_or(u64::MAX),
-        );
+        fs.sleep(nanos(RETRY_EVERY.min(retry.saturating_sub(waited))));
     }
 }
 

@@ -10,6 +10,7 @@
 //! Format and behaviour: slot-format.md. Bytes from disk never panic, and no length read from disk
 //! is allocated before it was compared with the file's size.
 
+mod adopt;
 mod chain;
 pub(crate) mod chunk;
 mod close;
@@ -23,33 +24,42 @@ mod fresh;
 mod gather;
 mod identity;
 mod lock;
+mod marker;
 pub(crate) mod names;
 mod open;
 mod opened;
+mod pieces;
+mod progress;
 pub(crate) mod record;
 mod recover;
 mod report;
+pub(crate) mod room;
 mod salvage;
 mod scan;
 pub(crate) mod segment;
 mod set_aside;
 mod settle;
 mod spare;
+mod supply;
 mod takeover;
+mod tape;
 mod tidy;
 #[cfg(any(test, feature = "internals"))]
 pub mod view;
-mod whole;
+pub(crate) mod whole;
 mod window;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use adopt::{Adoption, adopt, is_held};
 pub(crate) use close::{Drained, close_drained};
 pub(crate) use dictionary::{Dictionary, DictionaryFull};
 pub(crate) use dual::DualFile;
+pub(crate) use marker::{clear_last_error, mark_failed, note_error};
 pub(crate) use open::open;
 pub(crate) use opened::{OpenedSegment, OpenedSlot, SlotOptions};
+pub use progress::RecoveryProgress;
 pub(crate) use report::RecoveryReport;
 pub use set_aside::SetAside;
 pub(crate) use spare::make_spare;

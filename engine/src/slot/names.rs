@@ -21,6 +21,8 @@ pub(crate) const DICTIONARY: &str = ".symbol-dict";
 pub(crate) const SLOT_ID: &str = ".slot-id";
 /// Why nobody is to drain the slot by itself. In a slot's own directory it means nothing.
 pub(crate) const FAILED: &str = ".failed";
+/// Why the drainer of the slot could not reach its end the last time; decides nothing.
+pub(crate) const LAST_ERROR: &str = ".last_error";
 /// Directory beside the slots with a lock for each: renaming a slot does not carry it along.
 pub(crate) const SLOT_LOCKS: &str = ".slot-locks";
 /// Name under which one official client makes its first segment.
@@ -58,6 +60,18 @@ pub(crate) fn is_temporary(name: &str) -> bool {
 /// The `n`th damaged slot of a sender.
 pub(crate) fn unreplayable(sender_id: &str, n: u32) -> String {
     format!("{sender_id}.unreplayable-{n}")
+}
+
+/// Whether a directory beside the slots is one that was set aside, by whomever.
+pub(crate) fn is_unreplayable(name: &str) -> bool {
+    name.contains(".unreplayable-")
+}
+
+/// Whether a sender may have this name: every client allows these characters only, so neither
+/// hidden directories nor slots that were set aside nor copies with a suffix are meant.
+pub(crate) fn is_sender_id(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    !name.is_empty() && name.bytes().all(allowed)
 }
 
 /// Whether a file of this name may be a segment.

@@ -13,7 +13,7 @@ use super::opened::{OpenedSlot, SlotOptions};
 use super::recover::Recovery;
 use super::report::RecoveryReport;
 use super::set_aside::{Damage, set_aside};
-use super::takeover::survey;
+use super::takeover::{is_segment_file, survey};
 use super::tidy::Leftovers;
 use crate::error::Error;
 use crate::fsn::Generation;
@@ -85,7 +85,7 @@ fn create_dir(fs: &dyn Fs, path: &Path) -> Result<bool, Error> {
     }
 }
 
-fn list(fs: &dyn Fs, dir: &Path) -> Result<Vec<Entry>, Error> {
+pub(super) fn list(fs: &dyn Fs, dir: &Path) -> Result<Vec<Entry>, Error> {
     fs.entries(dir)
         .map_err(|source| Error::disk("list", dir, 0, source))
 }
@@ -102,9 +102,13 @@ fn open_locked(
     let mut report = RecoveryReport::default();
     let entries = list(fs, dir)?;
     lock::refuse_foreign_owner(dir, &entries)?;
+    let progress = &options.progress;
+    let segments = || entries.iter().filter(|entry| is_segment_file(entry));
+    progress.begin(segments().count() as u64, segments().map(|e| e.bytes).sum());
     let survey = survey(fs, dir, &entries)?;
+    drop(entries);
     let generation = survey.next_generation;
-    match Recovery::read(fs, dir, survey, inventory)? {
+    match Recovery::read(fs, dir, survey, progress, inventory)? {
         Ok(recovery) => recovery.commit(fs, options, dir, lock, report),
         Err(leftovers) => {
             clear(fs, dir, leftovers, &mut report)?;
@@ -143,7 +147,7 @@ fn begin_again(
 
 /// Finishes a drained close that was cut short. The manifest goes last, once no segment that
 /// demands it can come back.
-fn clear(
+pub(super) fn clear(
     fs: &dyn Fs,
     dir: &Path,
     leftovers: Leftovers,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::dictionary::Dictionary;
 use super::dual::DualFile;
 use super::fresh::following;
+use super::progress::RecoveryProgress;
 use super::report::RecoveryReport;
 use super::segment::HEADER_BYTES;
 use super::spare::{make_spare, provisional_base};
@@ -26,6 +27,8 @@ pub(crate) struct SlotOptions {
     pub total_bytes: u64,
     /// How long to wait for a lock that somebody holds.
     pub lock_retry: Duration,
+    /// Told how far recovery is.
+    pub progress: RecoveryProgress,
 }
 
 /// A segment file of the chain, or a spare.

@@ -19,6 +19,7 @@ use super::gather::{Inventory, scan_all};
 use super::identity::{self, Identity};
 use super::names::{self, WATERMARK};
 use super::opened::{OpenedSegment, OpenedSlot, SlotOptions};
+use super::progress::RecoveryProgress;
 use super::record::Kind;
 use super::report::RecoveryReport;
 use super::segment::HEADER_BYTES;
@@ -52,6 +53,7 @@ impl Recovery {
         fs: &dyn Fs,
         dir: &Path,
         survey: Survey,
+        progress: &RecoveryProgress,
         inventory: &mut Inventory,
     ) -> Result<Result<Self, Leftovers>, Error> {
         let identity = identity::read(fs, dir);
@@ -64,9 +66,13 @@ impl Recovery {
         let claimed = u64::try_from(last_acked).map_or(0, |last| last.saturating_add(1));
         let mut fold = Fold::new(dictionary, Fsn(claimed));
         let (head, active) = bounds(&survey.manifest).unwrap_or((0, u64::MAX));
-        let sorted = scan_all(fs, dir, &survey.segments, &mut fold, &(head..=active))?;
+        let range = head..=active;
+        let sorted = scan_all(fs, dir, &survey.segments, &mut fold, &range, progress)?;
+        drop(survey.segments);
         *inventory = sorted.inventory(Fsn(claimed));
-        let mut chain = decide(dir, &survey.manifest, &sorted.damaged, sorted.found)?;
+        let blank = sorted.blank.first().map(String::as_str);
+        let damaged = (sorted.damaged.as_slice(), blank);
+        let mut chain = decide(dir, &survey.manifest, damaged, sorted.found)?;
         let extras = std::mem::take(&mut chain.extras);
         let mut unfinished = sorted.blank;
         unfinished.extend(survey.temporaries);
@@ -172,7 +178,7 @@ fn bounds(manifest: &Manifest) -> Option<(u64, u64)> {
 fn decide(
     dir: &Path,
     manifest: &Manifest,
-    damaged: &[Damaged],
+    (damaged, blank): (&[Damaged], Option<&str>),
     found: Vec<Candidate>,
 ) -> Result<Chain, Error> {
     if let Some((head, active)) = bounds(manifest) {
@@ -181,6 +187,7 @@ fn decide(
             head,
             active,
             damaged,
+            blank,
         };
         return judge.decide(found);
     }

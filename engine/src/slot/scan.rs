@@ -4,19 +4,19 @@
 //! The first frame whose length is impossible or whose CRC does not hold is the end of data; there
 //! is no resynchronisation. The whole rest of the file is then inspected for non-zero bytes: a
 //! frame planted there would otherwise be adopted once appends reach its border. Lengths from disk
-//! are only compared, never allocated: memory is one window, whatever the file says.
+//! are only compared, never allocated. Every byte is asked for once, in order, so that it can be read
+//! ahead; memory is two pieces at most, and the symbols of one long frame, whatever the file says.
 
 #![deny(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-use std::io;
 use std::path::Path;
 
 use super::fold::{self, DELTA_PREFIX_LEN};
 use super::frame::{FRAME_HEADER_BYTES, FRAME_HEADER_LEN, FrameHeader, crc_of_length};
+use super::pieces::{PIECE_BYTES, Pieces};
 use super::segment::{HEADER_BYTES, HeaderError, SegmentHeader};
-use super::window::{WINDOW_LEN, Window};
+use super::tape::Tape;
 use crate::error::Error;
-use crate::io::{File, Fs};
 
 /// Non-zero bytes behind the end of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,86 +82,168 @@ pub(crate) struct SeenFrame<'a> {
 /// The two buffers of a recovery, reused from file to file.
 #[derive(Debug, Default)]
 pub(crate) struct Scanner {
-    window: Vec<u8>,
+    carry: Vec<u8>,
     long: Vec<u8>,
 }
 
 impl Scanner {
-    /// Scans `file`, which is `size` bytes long, and shows every valid frame to `visit`.
+    /// Scans a file that is `size` bytes long, none of whose `pieces` was gone to, and shows every
+    /// valid frame to `visit`.
     pub(crate) fn scan(
         &mut self,
-        fs: &dyn Fs,
-        file: &File,
+        pieces: &mut dyn Pieces,
         path: &Path,
         size: u64,
         visit: &mut dyn FnMut(&SegmentHeader, SeenFrame<'_>),
     ) -> Result<Found, Error> {
-        let mut pass = Pass {
-            window: Window::new(fs, file, &mut self.window),
+        Pass {
+            tape: Tape::new(pieces, &mut self.carry),
             long: &mut self.long,
+            path,
             size,
             at: 0,
-            deferred: false,
-        };
-        pass.run(visit)
-            .map_err(|source| Error::disk("read", path, pass.at, source))
+            passed: None,
+        }
+        .run(visit)
     }
 }
 
 struct Pass<'a> {
-    window: Window<'a>,
+    tape: Tape<'a>,
     long: &'a mut Vec<u8>,
+    path: &'a Path,
     size: u64,
     at: u64,
-    /// Whether the frame seen last leaves its commit to a later one.
-    deferred: bool,
+    /// A long frame at the current offset whose CRC did not hold: it was passed.
+    passed: Option<Passed>,
+}
+
+/// The frames so far.
+struct Seen {
+    frames: u64,
+    committed: Committed,
+}
+
+impl Seen {
+    /// One more, which ends at `end`.
+    fn count(&mut self, end: u64, deferred: bool) {
+        self.frames += 1;
+        if !deferred {
+            let frames = self.frames;
+            self.committed = Committed { frames, end };
+        }
+    }
+}
+
+/// What is known of bytes that the pass came by and that are no frame.
+#[derive(Clone, Copy)]
+struct Passed {
+    residue: Residue,
+    /// Offset behind them.
+    end: u64,
 }
 
 impl Pass<'_> {
-    fn run(&mut self, visit: &mut dyn FnMut(&SegmentHeader, SeenFrame<'_>)) -> io::Result<Found> {
-        let header = match SegmentHeader::parse(self.window.get(0, FIRST_LEN)?) {
+    fn run(
+        &mut self,
+        visit: &mut dyn FnMut(&SegmentHeader, SeenFrame<'_>),
+    ) -> Result<Found, Error> {
+        let header = match SegmentHeader::parse(self.tape.get(0, FIRST_LEN)?) {
             Ok(header) => header,
             Err(error) => {
-                return Ok(match self.window.nonzero(0, self.size)? {
+                return Ok(match self.nonzero(0)? {
                     None => Found::Blank,
                     Some(_) => Found::Damaged(error),
                 });
             }
         };
         self.at = HEADER_BYTES;
-        let mut frames = 0;
-        let mut committed = Committed {
+        let mut seen = Seen {
             frames: 0,
-            end: HEADER_BYTES,
+            committed: Committed {
+                frames: 0,
+                end: HEADER_BYTES,
+            },
         };
-        while let Some(frame) = self.frame(frames, &header, visit)? {
-            self.at += FRAME_HEADER_BYTES + u64::from(frame.payload_len);
-            frames += 1;
-            if !self.deferred {
-                let end = self.at;
-                committed = Committed { frames, end };
-            }
+        loop {
+            self.frames_of_piece(&header, &mut seen, visit)?;
+            let Some((head, deferred)) = self.frame(seen.frames, &header, visit)? else {
+                break;
+            };
+            self.at += FRAME_HEADER_BYTES + u64::from(head.payload_len);
+            seen.count(self.at, deferred);
         }
-        let end = self.at;
-        let residue = self.window.nonzero(end, self.size)?;
-        let residue = residue.map(|(first, last)| Residue { first, last });
         Ok(Found::Segment(Scan {
             header,
-            frames,
-            end,
-            residue,
-            committed,
+            frames: seen.frames,
+            end: self.at,
+            residue: self.residue()?,
+            committed: seen.committed,
         }))
     }
 
-    /// The frame at the current offset, if a valid one is there.
+    /// Goes through the frames that lie as a whole in the piece at the current offset: most of
+    /// them, one loop without a call between two small ones. Stops at anything else.
+    fn frames_of_piece(
+        &mut self,
+        header: &SegmentHeader,
+        seen: &mut Seen,
+        visit: &mut dyn FnMut(&SegmentHeader, SeenFrame<'_>),
+    ) -> Result<(), Error> {
+        let left = self.size.saturating_sub(self.at);
+        let mut rest = self.tape.stretch(self.at, left)?;
+        while let Some(head) = FrameHeader::parse(rest)
+            && let Some((frame, behind)) =
+                rest.split_at_checked(FRAME_HEADER_LEN.saturating_add(head.payload_len as usize))
+            && let Some(covered) = frame.get(CRC_LEN..)
+            && let Some(payload) = frame.get(FRAME_HEADER_LEN..)
+            && crc32c::crc32c(covered) == head.crc
+        {
+            visit(
+                header,
+                SeenFrame {
+                    index: seen.frames,
+                    offset: self.at,
+                    payload_len: head.payload_len,
+                    payload,
+                },
+            );
+            self.at += frame.len() as u64;
+            seen.count(self.at, fold::defers_commit(payload));
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// What lies between the end of data, the current offset, and the end of the file.
+    fn residue(&mut self) -> Result<Option<Residue>, Error> {
+        let Some(passed) = self.passed else {
+            return self.nonzero(self.at);
+        };
+        let last = self.nonzero(passed.end)?.map(|behind| behind.last);
+        Ok(Some(Residue {
+            first: passed.residue.first,
+            last: last.unwrap_or(passed.residue.last),
+        }))
+    }
+
+    /// First and last non-zero byte from `from` to the end of the file.
+    fn nonzero(&mut self, from: u64) -> Result<Option<Residue>, Error> {
+        match self.tape.nonzero(from, self.size)? {
+            (found, true) => Ok(found.map(|(first, last)| Residue { first, last })),
+            (_, false) => Err(self.shorter()),
+        }
+    }
+
+    /// The frame at the current offset, if a valid one is there, wherever it lies; and whether it
+    /// leaves its commit to a later one.
     fn frame(
         &mut self,
         index: u64,
         header: &SegmentHeader,
         visit: &mut dyn FnMut(&SegmentHeader, SeenFrame<'_>),
-    ) -> io::Result<Option<FrameHeader>> {
-        let Some(head) = FrameHeader::parse(self.window.get(self.at, FRAME_HEADER_LEN)?) else {
+    ) -> Result<Option<(FrameHeader, bool)>, Error> {
+        let Some(head) = FrameHeader::parse(self.tape.get(self.at, FRAME_HEADER_LEN)?) else {
             return Ok(None);
         };
         // `at` and `size` are file offsets, the length is below 2^31: no overflow.
@@ -170,23 +252,21 @@ impl Pass<'_> {
         }
         let payload_len = head.payload_len as usize;
         let offset = self.at;
-        let payload = if FRAME_HEADER_LEN + payload_len <= WINDOW_LEN {
-            let bytes = self.window.get(self.at, FRAME_HEADER_LEN + payload_len)?;
-            let Some(payload) = bytes
-                .get(FRAME_HEADER_LEN..)
-                .filter(|p| p.len() == payload_len)
-            else {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            };
+        let payload = if FRAME_HEADER_LEN + payload_len <= PIECE_BYTES {
+            let bytes = self.tape.get(self.at, FRAME_HEADER_LEN + payload_len)?;
+            let payload = bytes.get(FRAME_HEADER_LEN..).unwrap_or_default();
+            if payload.len() != payload_len {
+                return Err(self.shorter());
+            }
             if crc32c::crc32c_append(crc_of_length(head.payload_len), payload) != head.crc {
                 return Ok(None);
             }
             payload
         } else {
-            if self.long_crc(head)? != head.crc {
+            if !self.long_frame(head)? {
                 return Ok(None);
             }
-            self.long_prefix(payload_len)?
+            self.long.as_slice()
         };
         let deferred = fold::defers_commit(payload);
         visit(
@@ -198,52 +278,61 @@ impl Pass<'_> {
                 payload,
             },
         );
-        self.deferred = deferred;
-        Ok(Some(head))
+        Ok(Some((head, deferred)))
     }
 
-    /// CRC of the frame at the current offset, whose payload does not fit the window.
-    fn long_crc(&mut self, head: FrameHeader) -> io::Result<u32> {
-        let mut crc = crc_of_length(head.payload_len);
+    /// Goes through the frame at the current offset, whose payload is longer than a piece. Keeps
+    /// the start of the payload: all that a symbol delta can take, or a few bytes when there is
+    /// none. Answers whether the CRC holds.
+    fn long_frame(&mut self, head: FrameHeader) -> Result<bool, Error> {
         let mut at = self.at + FRAME_HEADER_BYTES;
         let end = at + u64::from(head.payload_len);
+        let has_delta = fold::has_delta(self.tape.get(at, FIRST_LEN)?);
+        let keep = if has_delta {
+            (head.payload_len as usize).min(DELTA_PREFIX_LEN)
+        } else {
+            FIRST_LEN
+        };
+        let of_header = head.to_bytes();
+        let nonzero = |byte: &u8| *byte != 0;
+        // A header whose length is not zero has such bytes.
+        let first = of_header.iter().position(nonzero).unwrap_or_default() as u64;
+        let last = of_header.iter().rposition(nonzero).unwrap_or_default() as u64;
+        let mut residue = Residue {
+            first: self.at + first,
+            last: self.at + last,
+        };
+        let mut crc = crc_of_length(head.payload_len);
+        self.long.clear();
         while at < end {
-            let want = usize::try_from(end - at).map_or(WINDOW_LEN, |left| left.min(WINDOW_LEN));
-            let bytes = self.window.get(at, want)?;
+            let bytes = self.tape.stretch(at, end - at)?;
             if bytes.is_empty() {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+                return Err(self.shorter());
             }
             crc = crc32c::crc32c_append(crc, bytes);
+            let wanted = keep.saturating_sub(self.long.len());
+            self.long
+                .extend_from_slice(bytes.get(..wanted).unwrap_or(bytes));
+            if let Some(last) = bytes.iter().rposition(nonzero) {
+                residue.last = at + last as u64;
+            }
             at += bytes.len() as u64;
         }
-        Ok(crc)
+        if crc != head.crc {
+            self.passed = Some(Passed { residue, end });
+            return Ok(false);
+        }
+        Ok(true)
     }
 
-    /// The start of a long payload: all that a symbol delta can take, or a few bytes when there is
-    /// none.
-    fn long_prefix(&mut self, payload_len: usize) -> io::Result<&[u8]> {
-        let start = self.at + FRAME_HEADER_BYTES;
-        self.long.clear();
-        self.long
-            .extend_from_slice(self.window.get(start, FIRST_LEN)?);
-        if fold::has_delta(self.long) {
-            let end = start + payload_len.min(DELTA_PREFIX_LEN) as u64;
-            while let at = start + self.long.len() as u64
-                && at < end
-            {
-                let want = usize::try_from(end - at)
-                    .unwrap_or(WINDOW_LEN)
-                    .min(WINDOW_LEN);
-                let bytes = self.window.get(at, want)?;
-                if bytes.is_empty() {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                self.long.extend_from_slice(bytes);
-            }
-        }
-        Ok(self.long)
+    /// The file is shorter than it was when its size was asked for.
+    fn shorter(&self) -> Error {
+        let source = std::io::ErrorKind::UnexpectedEof.into();
+        Error::disk("read", self.path, self.at, source)
     }
 }
 
+/// Bytes of a frame's CRC, which covers all that follows it.
+const CRC_LEN: usize = 4;
 /// Enough for a segment header and for a message header, of which byte 5 holds the flags.
 const FIRST_LEN: usize = 24;

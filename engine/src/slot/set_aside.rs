@@ -72,15 +72,6 @@ pub(crate) fn set_aside(
     if earlier.is_none() {
         write_reason(fs, dir, &reason)?;
     }
-    if let Err(source) = fs.rename(dir, &target) {
-        if earlier.is_none() {
-            // A leftover reason harms nobody: a slot's own start ignores it.
-            let _ = fs.unlink(&dir.join(FAILED));
-        }
-        return Err(Error::disk("rename", dir, 0, source));
-    }
-    fs.sync_dir(sf_dir)
-        .map_err(|source| Error::disk("sync", sf_dir, 0, source))?;
     let all = damage.inventory;
     let set_aside = SetAside {
         path: target,
@@ -90,8 +81,18 @@ pub(crate) fn set_aside(
         bytes: all.bytes,
         acked: all.acked,
     };
-    // Told at once: what follows may fail, and the next start finds nothing to tell.
+    // Told before the slot has its new name: the start after that finds nothing to tell, whether
+    // this process dies or what follows fails. Rather twice than never.
     set_aside.log(dir);
+    if let Err(source) = fs.rename(dir, &set_aside.path) {
+        if earlier.is_none() {
+            // A leftover reason harms nobody: a slot's own start ignores it.
+            let _ = fs.unlink(&dir.join(FAILED));
+        }
+        return Err(Error::disk("rename", dir, 0, source));
+    }
+    fs.sync_dir(sf_dir)
+        .map_err(|source| Error::disk("sync", sf_dir, 0, source))?;
     if let Some(earlier) = earlier.filter(|earlier| !earlier.contains(&set_aside.reason)) {
         let both = format!("{}\n{}", earlier.trim_end(), set_aside.reason);
         write_reason(fs, &set_aside.path, &both)?;
@@ -108,8 +109,8 @@ impl SetAside {
             kept = %self.path.display(),
             reason = self.reason,
             first, end, frames, bytes, acked,
-            "FB-R011 DATA_LOSS: the slot is damaged and was set aside, every byte kept; its frames \
-             are not delivered; started with an empty slot"
+            "FB-R011 DATA_LOSS: the slot is damaged and is set aside, every byte kept; its frames \
+             are not delivered; an empty slot takes its place"
         );
     }
 }

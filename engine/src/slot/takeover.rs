@@ -3,6 +3,10 @@
 //! A process that was killed may have left direct writes in flight that land later. Reserving the
 //! blocks of a file waits for them. So every segment that may still be written to is reserved, all
 //! files and the directory are synced, and only then the contents are read (design.md section 4).
+//!
+//! With many segments the sealed ones are synced by one syncfs: a sync of each would flush the
+//! disk's cache each time. The others are synced one by one in any case, after it: on XFS a syncfs
+//! that finds nothing to write does not flush that cache, an fdatasync does.
 
 use std::io;
 use std::path::Path;
@@ -16,6 +20,9 @@ use super::spare::segment_error;
 use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
 use crate::io::{Entry, EntryKind, Fs, OpenMode};
+
+/// With more segments than this the sealed ones are synced together.
+const SYNC_EACH_MAX: usize = 64;
 
 /// A `*.sfa` file before its scan.
 #[derive(Debug)]
@@ -69,27 +76,16 @@ pub(crate) fn survey(fs: &dyn Fs, dir: &Path, entries: &[Entry]) -> Result<Surve
         .into_iter()
         .filter(|name| has(name))
     {
-        let path = dir.join(name);
-        let sync = || fs.sync(&fs.open(&path, OpenMode::Read)?);
-        sync().map_err(|source| Error::disk("sync", &path, 0, source))?;
+        sync(fs, &dir.join(name))?;
     }
     let manifest = read_manifest(fs, dir, has(MANIFEST))?;
     let active = match &manifest {
         Manifest::Valid { file, .. } => u64::try_from(file.second).unwrap_or(0),
         Manifest::Absent | Manifest::Invalid => 0,
     };
-    let mut segments = Vec::new();
-    for entry in files().filter(|entry| names::is_segment(&entry.name)) {
-        segments.push(settle(fs, dir, &entry.name, active)?);
-    }
+    let segments = settle_all(fs, dir, entries, active)?;
     fs.sync_dir(dir)
         .map_err(|source| Error::disk("sync", dir, 0, source))?;
-    segments.sort_by(|a, b| {
-        let key = |p: &Peeked| p.base;
-        key(a)
-            .cmp(&key(b))
-            .then_with(|| names::removal_order(&a.name).cmp(&names::removal_order(&b.name)))
-    });
     Ok(Survey {
         segments,
         manifest,
@@ -118,8 +114,54 @@ fn read_manifest(fs: &dyn Fs, dir: &Path, present: bool) -> Result<Manifest, Err
     }
 }
 
-/// Waits for writes in flight where there may be any, and syncs the file.
-fn settle(fs: &dyn Fs, dir: &Path, name: &str, active: u64) -> Result<Peeked, Error> {
+/// Whether it is a file that may be a segment.
+pub(super) fn is_segment_file(entry: &Entry) -> bool {
+    entry.kind == EntryKind::File && names::is_segment(&entry.name)
+}
+
+/// Waits for writes in flight to segments and makes all of them stable.
+fn settle_all(
+    fs: &dyn Fs,
+    dir: &Path,
+    entries: &[Entry],
+    active: u64,
+) -> Result<Vec<Peeked>, Error> {
+    let count = entries.iter().filter(|e| is_segment_file(e)).count();
+    let together = count > SYNC_EACH_MAX;
+    let mut segments = Vec::with_capacity(count);
+    let mut last = Vec::new();
+    for entry in entries.iter().filter(|e| is_segment_file(e)) {
+        let (peeked, was_reserved) = settle(fs, dir, &entry.name, active)?;
+        if !together {
+            sync(fs, &dir.join(&peeked.name))?;
+        } else if was_reserved {
+            last.push(peeked.name.clone());
+        }
+        segments.push(peeked);
+    }
+    if together {
+        fs.sync_filesystem(dir)
+            .map_err(|source| Error::disk("sync the filesystem of", dir, 0, source))?;
+        for name in last {
+            sync(fs, &dir.join(name))?;
+        }
+    }
+    segments.sort_by(|a, b| {
+        let key = |p: &Peeked| p.base;
+        key(a)
+            .cmp(&key(b))
+            .then_with(|| names::removal_order(&a.name).cmp(&names::removal_order(&b.name)))
+    });
+    Ok(segments)
+}
+
+fn sync(fs: &dyn Fs, path: &Path) -> Result<(), Error> {
+    let sync = || fs.sync(&fs.open(path, OpenMode::Read)?);
+    sync().map_err(|source| Error::disk("sync", path, 0, source))
+}
+
+/// Waits for writes in flight where there may be any; answers whether it did.
+fn settle(fs: &dyn Fs, dir: &Path, name: &str, active: u64) -> Result<(Peeked, bool), Error> {
     let path = dir.join(name);
     let disk = |op| {
         let path = path.clone();
@@ -130,18 +172,15 @@ fn settle(fs: &dyn Fs, dir: &Path, name: &str, active: u64) -> Result<Peeked, Er
     let peek = || peek(fs, &file).map_err(disk("read"));
     let (mut base, empty) = peek()?;
     // A sealed segment was synced before the manifest moved on; a spare may have any base.
-    if bytes > 0 && (empty || base.is_none_or(|base| base.0 >= active)) {
+    let reserve = bytes > 0 && (empty || base.is_none_or(|base| base.0 >= active));
+    if reserve {
         let writable = fs.open(&path, OpenMode::ReadWrite).map_err(disk("open"))?;
         let reserved = fs.allocate(&writable, bytes);
         reserved.map_err(|source| segment_error("reserve", &path, source))?;
         base = peek()?.0;
     }
-    fs.sync(&file).map_err(disk("sync"))?;
-    Ok(Peeked {
-        name: name.to_owned(),
-        bytes,
-        base,
-    })
+    let name = name.to_owned();
+    Ok((Peeked { name, bytes, base }, reserve))
 }
 
 /// The base in the header, and whether no first frame is there.

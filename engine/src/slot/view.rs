@@ -11,13 +11,14 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use super::chain::{Candidate, Damaged, Judge, first_unacked};
+use super::chain::{Candidate, Damaged, Judge, decide_without_manifest, first_unacked};
 use super::chunk::{self, FileHeader, HEADER_BYTES, HEADER_LEN};
 use super::dictionary::Dictionary;
 use super::dictionary_file::next_chunk;
 use super::fold::{Fold, Misfit};
 use super::frame::{self, FRAME_HEADER_LEN, FrameHeader};
 use super::names;
+use super::pieces::Plain;
 use super::record::{Kind, newer};
 use super::scan::{Found, Residue, Scan, Scanner};
 use super::segment::{HeaderError, SegmentHeader};
@@ -145,10 +146,13 @@ pub fn is_frame(bytes: &[u8]) -> bool {
     })
 }
 
-/// The buffers of a scan, used again from file to file: about 1 MiB, up to 18 MiB where long
+/// The buffers of a scan, used again from file to file: about 2 MiB, up to 18 MiB where long
 /// frames carry symbols.
 #[derive(Debug, Default)]
-pub struct Reader(Scanner);
+pub struct Reader {
+    scanner: Scanner,
+    buffer: Vec<u8>,
+}
 
 impl Reader {
     /// Scans a `*.sfa` file and shows every valid frame to `visit`; also gives the file's size.
@@ -162,9 +166,17 @@ impl Reader {
         let size = RealFs
             .bytes(&file)
             .map_err(|source| Error::disk("stat", path, 0, source))?;
+        let mut pieces = Plain {
+            fs: &RealFs,
+            file: &file,
+            path,
+            buffer: &mut self.buffer,
+            offset: 0,
+            filled: 0,
+        };
         let found = self
-            .0
-            .scan(&RealFs, &file, path, size, &mut |header, seen| {
+            .scanner
+            .scan(&mut pieces, path, size, &mut |header, seen| {
                 visit(Frame {
                     fsn: header.base.0.saturating_add(seen.index),
                     offset: seen.offset,
@@ -344,15 +356,16 @@ pub fn is_usual_segment_name(name: &str) -> bool {
 }
 
 /// The names of the segments that form the chain, the active one last; none when the slot was
-/// drained and its clean-up cut short. `manifest` is `(head, active)`.
+/// drained and its clean-up cut short. `manifest` is `(head, active)`, where there is one; `blank` is
+/// a file of nothing but zeros.
 ///
 /// # Errors
 /// `Error::Corrupt` where recovery would say so.
 pub fn chain(
     dir: &Path,
-    manifest: (u64, u64),
+    manifest: Option<(u64, u64)>,
     segments: &[(&str, u64, &Segment)],
-    bad: &[(&str, BadHeader)],
+    (bad, blank): (&[(&str, BadHeader)], Option<&str>),
 ) -> Result<Vec<String>, Error> {
     let damaged: Vec<Damaged> = bad
         .iter()
@@ -369,14 +382,17 @@ pub fn chain(
             scan: segment.0.clone(),
         })
         .collect();
-    let (head, active) = manifest;
-    let judge = Judge {
-        dir,
-        head,
-        active,
-        damaged: &damaged,
+    let chain = match manifest {
+        None => decide_without_manifest(dir, &damaged, "there is no sf-manifest.bin", found)?,
+        Some((head, active)) => Judge {
+            dir,
+            head,
+            active,
+            damaged: &damaged,
+            blank,
+        }
+        .decide(found)?,
     };
-    let chain = judge.decide(found)?;
     Ok(chain.links.into_iter().map(|link| link.name).collect())
 }
 

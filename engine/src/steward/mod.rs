@@ -1,11 +1,13 @@
 //! The maintenance worker: what may block and must not happen on a shard.
 //!
-//! One thread per engine (`forebay-stw`) makes spares and removes segments; name resolution runs
-//! on a thread of its own (`forebay-dns`), because a resolver may hang for half a minute and
-//! spares cannot wait. Both take requests that are data and answer through a bounded channel.
+//! One thread per engine (`forebay-stw`) makes spares and removes segments; what a connection
+//! attempt needs is looked up by threads of its own (`forebay-dns`, see [`lookup`]), because a
+//! resolver may hang for half a minute and spares cannot wait. Requests are data; answers come
+//! through a bounded channel.
 
-use std::io;
-use std::net::ToSocketAddrs;
+mod keep;
+mod lookup;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -16,6 +18,11 @@ use crate::io::sys::{block_signals, name_thread};
 use crate::io::{Fs, OpenMode, Reply, Request};
 use crate::router::gate::Gate;
 use crate::slot;
+use lookup::Lookups;
+
+pub(crate) use lookup::{Resolver, system};
+
+pub(crate) use self::keep::Rejected;
 
 /// Requests of one kind that may wait.
 const QUEUE: usize = 64;
@@ -34,10 +41,10 @@ pub(crate) struct StewardHandle {
 pub(crate) struct StewardThreads(Vec<JoinHandle<()>>);
 
 impl StewardThreads {
-    /// Waits for both threads. The resolver is left alone: it may hang in a look-up.
-    pub(crate) fn join(mut self) {
-        if let Some(maintenance) = self.0.drain(..).next() {
-            let _ = maintenance.join();
+    /// Waits for both threads. Look-ups are left alone: they may hang.
+    pub(crate) fn join(self) {
+        for thread in self.0 {
+            let _ = thread.join();
         }
     }
 }
@@ -46,7 +53,7 @@ impl StewardHandle {
     /// Queues a request, or gives it back when the queue is full.
     pub(crate) fn request(&self, request: Request) -> Result<(), Request> {
         let queue = match request {
-            Request::Resolve { .. } => &self.resolver,
+            Request::Resolve(_) => &self.resolver,
             _ => &self.maintenance,
         };
         queue.try_send(request).map_err(|error| match error {
@@ -74,36 +81,34 @@ impl StewardHandle {
 pub(crate) fn spawn(
     fs: &(impl Fs + Clone + 'static),
     gate: &Arc<Gate>,
+    resolver: Resolver,
 ) -> Result<(StewardHandle, StewardThreads), Error> {
     let (replies_in, replies) = sync_channel(4 * QUEUE);
     let waiting = Arc::new(AtomicUsize::new(0));
-    let mut threads = Vec::new();
-    let mut start = |name: &'static str| {
-        let (sender, requests) = sync_channel::<Request>(QUEUE);
-        let (replies, waiting, gate) = (replies_in.clone(), Arc::clone(&waiting), Arc::clone(gate));
-        let fs = fs.clone();
-        let thread = std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || {
-                name_thread(name);
-                block_signals();
-                for request in requests {
-                    if replies.send(perform(&fs, request)).is_err() {
-                        return;
-                    }
-                    waiting.fetch_add(1, Ordering::AcqRel);
-                    gate.knock();
-                }
-            });
-        threads.push(thread.map_err(|source| Error::Unsupported {
-            what: format!("starting thread {name}"),
-            reason: source.to_string(),
-            remedy: "Raise the limit on threads (ulimit -u, pids cgroup)",
-        })?);
-        Ok::<_, Error>(sender)
+    let desk = Desk {
+        replies: replies_in,
+        waiting: Arc::clone(&waiting),
+        gate: Arc::clone(gate),
     };
-    let maintenance = start("forebay-stw")?;
-    let resolver = start("forebay-dns")?;
+    let (own, fs) = (desk.clone(), fs.clone());
+    let (maintenance, maintainer) = start("forebay-stw", move |requests| {
+        for request in requests {
+            if !own.answer(perform(&fs, request)) {
+                return;
+            }
+        }
+    })?;
+    let lookups = Lookups::new(resolver);
+    let (resolver, clerk) = start("forebay-dns", move |requests| {
+        for request in requests {
+            if let Request::Resolve(asked) = request {
+                let desk = desk.clone();
+                lookups.start(asked, move |found| {
+                    desk.answer(Reply::Resolved(found));
+                });
+            }
+        }
+    })?;
     Ok((
         StewardHandle {
             maintenance,
@@ -111,8 +116,49 @@ pub(crate) fn spawn(
             replies,
             waiting,
         },
-        StewardThreads(threads),
+        StewardThreads(vec![maintainer, clerk]),
     ))
+}
+
+/// Where answers are handed in.
+#[derive(Clone)]
+struct Desk {
+    replies: SyncSender<Reply>,
+    waiting: Arc<AtomicUsize>,
+    gate: Arc<Gate>,
+}
+
+impl Desk {
+    /// Hands an answer in; `false` when nobody takes it any more.
+    fn answer(&self, reply: Reply) -> bool {
+        if self.replies.send(reply).is_err() {
+            return false;
+        }
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        self.gate.knock();
+        true
+    }
+}
+
+/// Starts a thread that works off its queue.
+fn start(
+    name: &'static str,
+    work: impl FnOnce(Receiver<Request>) + Send + 'static,
+) -> Result<(SyncSender<Request>, JoinHandle<()>), Error> {
+    let (sender, requests) = sync_channel(QUEUE);
+    let thread = std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || {
+            name_thread(name);
+            block_signals();
+            work(requests);
+        });
+    let thread = thread.map_err(|source| Error::Unsupported {
+        what: format!("starting thread {name}"),
+        reason: source.to_string(),
+        remedy: "Raise the limit on threads (ulimit -u, pids cgroup)",
+    })?;
+    Ok((sender, thread))
 }
 
 /// Does what is asked.
@@ -136,22 +182,15 @@ pub(crate) fn perform(fs: &dyn Fs, request: Request) -> Reply {
             key,
             answer: fs.open(&path, OpenMode::Direct),
         },
+        Request::Keep {
+            dir,
+            rejected,
+            limit,
+        } => Reply::Kept(keep::keep(fs, &dir, &rejected, limit)),
         Request::Close { file } => {
             drop(file);
             Reply::Closed
         }
-        Request::Resolve { host, port } => {
-            let found: io::Result<Vec<_>> = (host.as_str(), port)
-                .to_socket_addrs()
-                .map(Iterator::collect);
-            let answer = match found {
-                Ok(addresses) if addresses.is_empty() => {
-                    let reason = "the name has no address";
-                    Err(io::Error::new(io::ErrorKind::NotFound, reason))
-                }
-                other => other,
-            };
-            Reply::Resolved { host, port, answer }
-        }
+        Request::Resolve(asked) => Reply::Resolved(lookup::perform(&asked, &system())),
     }
 }

@@ -7,6 +7,7 @@ mod client;
 mod replay;
 mod run;
 mod sink;
+mod soak;
 
 use std::process::ExitCode;
 
@@ -27,6 +28,9 @@ enum Command {
     Sink(sink::SinkArgs),
     Replay(replay::ReplayArgs),
     Run(run::RunArgs),
+    Soak(soak::SoakArgs),
+    #[command(hide = true)]
+    SoakWriter(soak::WriterArgs),
 }
 
 /// Runs the command line of this process.
@@ -43,5 +47,7 @@ pub fn main() -> ExitCode {
         Command::Sink(args) => args.execute(&stop),
         Command::Replay(args) => args.execute(&stop),
         Command::Run(args) => args.execute(&stop),
+        Command::Soak(args) => args.execute(&stop),
+        Command::SoakWriter(args) => args.execute(&stop),
     }
 }

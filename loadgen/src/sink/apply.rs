@@ -21,6 +21,8 @@ use super::walk::walk;
 
 /// Tables that one connection may write to (protocol.md 10.7).
 const TABLES_MAX: usize = 10_000;
+/// Rows of one table that may wait for a commit; more are committed early (protocol.md 10.7).
+const UNCOMMITTED_ROWS_MAX: u64 = 1_000_000;
 
 /// A table as the connection knows it, with what it has not added to the shared counters.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ struct LocalTable {
     rows: u64,
     blocks: u64,
     bytes: u64,
+    /// Rows that wait for a commit.
+    waiting: u64,
     /// Its transaction is being made right now.
     in_commit: bool,
 }
@@ -103,6 +107,11 @@ impl<'s> Applier<'s> {
         self.publish();
     }
 
+    /// Counts a message that somebody else refused.
+    pub(super) fn count_refused(&mut self) {
+        self.counts.messages_refused += 1;
+    }
+
     /// Applies a message without committing it; true if it leaves that to a later one.
     fn apply(&mut self, bytes: &[u8]) -> Result<bool, Refusal> {
         if bytes.is_empty() {
@@ -133,8 +142,14 @@ impl<'s> Applier<'s> {
                 self.measure(touch, block.offset() - before.offset());
             }
             let table = self.table(block.name())?;
+            if self.shared.config.typed {
+                self.shared.live.schema.check(&block)?;
+            }
             if self.decodes {
                 walk(&block, &self.dict).map_err(|e| refusal(&e))?;
+            }
+            if let Some(watch) = &self.shared.config.watch {
+                watch.look(&block);
             }
             if let Some(rows) = &mut self.rows {
                 let name = &self.tables[table].shared.name;
@@ -189,16 +204,25 @@ impl<'s> Applier<'s> {
             rows: 0,
             blocks: 0,
             bytes: 0,
+            waiting: 0,
             in_commit: false,
         });
         Ok(self.last_table)
     }
 
-    /// The message's rows wait for a later one to commit them.
-    fn keep(&mut self) {
+    /// The message's blocks, from `before` in the group on, wait for a later one to commit them.
+    /// True if a table has too many rows that wait: then all are to be committed now.
+    fn keep(&mut self, before: usize) -> bool {
+        let mut too_many = false;
+        for touch in &self.group[before..] {
+            let table = &mut self.tables[touch.table];
+            table.waiting += touch.rows;
+            too_many |= table.waiting > UNCOMMITTED_ROWS_MAX;
+        }
         if let Some(rows) = &mut self.rows {
             rows.keep();
         }
+        too_many
     }
 
     /// Commits every block that waits: one transaction for each table that got rows.
@@ -208,6 +232,7 @@ impl<'s> Applier<'s> {
             table.blocks += 1;
             table.bytes += touch.bytes;
             table.rows += touch.rows;
+            table.waiting = 0;
             self.counts.rows += touch.rows;
             if touch.rows > 0 && !table.in_commit {
                 table.in_commit = true;
@@ -260,8 +285,7 @@ impl MessageHandler for Applier<'_> {
             Ok(deferred) => {
                 self.counts.messages += 1;
                 self.counts.message_bytes += message.len() as u64;
-                if deferred {
-                    self.keep();
+                if deferred && !self.keep(before) {
                     return Ok(Outcome::Deferred);
                 }
                 self.commit(commits);

@@ -4,6 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::records::RecordLimits;
+use super::script::Script;
+use super::tls::TlsIdentity;
+use super::watch::Watch;
 use forebay_wire::upgrade::{RECV_BUFFER_BYTES_DEFAULT, UpgradePolicy};
 
 /// How far a sink looks into messages.
@@ -21,10 +25,13 @@ pub enum Depth {
 pub struct SinkConfig {
     /// Where to listen; port 0 lets the kernel choose.
     pub listen: SocketAddr,
-    /// How far to look into messages. Storing decodes in any case.
+    /// How far to look into messages. Storing, and typed columns, decode in any case.
     pub depth: Depth,
     /// Refuse what the genuine server tolerates but no sender should write.
     pub strict: bool,
+    /// Remember the types of columns and refuse what cannot be converted to them with
+    /// `SCHEMA_MISMATCH`.
+    pub typed: bool,
     /// Directory for `<table>.ndjson`; created if missing.
     pub store: Option<PathBuf>,
     /// Time by which all answers are held back, in their order.
@@ -42,6 +49,15 @@ pub struct SinkConfig {
     pub read_bytes: usize,
     /// Role, credentials, advertised batch size and fixed answers of the upgrade.
     pub upgrade: UpgradePolicy,
+    /// Faults. With an empty one the sink is a faithful server whose knobs can be turned while it
+    /// runs ([`super::Sink::set_script`], [`super::Sink::set_role`]).
+    pub script: Option<Script>,
+    /// Certificate and key to speak TLS with.
+    pub tls: Option<TlsIdentity>,
+    /// What to remember of connections ([`super::Sink::records`]).
+    pub record: Option<RecordLimits>,
+    /// Is shown every block that was applied.
+    pub watch: Option<Watch>,
 }
 
 impl Default for SinkConfig {
@@ -50,6 +66,7 @@ impl Default for SinkConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             depth: Depth::Count,
             strict: false,
+            typed: false,
             store: None,
             ack_delay: Duration::ZERO,
             drop_after: None,
@@ -58,13 +75,35 @@ impl Default for SinkConfig {
             recv_buffer_bytes: RECV_BUFFER_BYTES_DEFAULT,
             read_bytes: 1024 * 1024,
             upgrade: UpgradePolicy::default(),
+            script: None,
+            tls: None,
+            record: None,
+            watch: None,
         }
     }
 }
 
 impl SinkConfig {
+    /// A sink for tests: it decodes, remembers its connections, and does what the script says.
+    pub fn scripted(script: Script) -> Self {
+        Self {
+            depth: Depth::Decode,
+            script: Some(script),
+            record: Some(RecordLimits::default()),
+            ..Self::default()
+        }
+    }
+
+    /// Whether connections take the way of `scripted`.
+    pub(super) fn is_scripted(&self) -> bool {
+        self.script.is_some()
+            || self.tls.is_some()
+            || self.record.is_some()
+            || self.upgrade.durable.is_some()
+    }
+
     /// Whether every value is looked at.
     pub(super) fn decodes(&self) -> bool {
-        self.depth == Depth::Decode || self.store.is_some()
+        self.depth == Depth::Decode || self.store.is_some() || self.typed || self.watch.is_some()
     }
 }

@@ -13,11 +13,11 @@ use super::delayed::DelayedWriter;
 use super::server::Shared;
 
 /// How long a client may take for its upgrade request, and a write to be taken.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a connection that the server ended is still read, so that no RST overtakes the CLOSE.
-const LINGER: Duration = Duration::from_secs(5);
+pub(super) const LINGER: Duration = Duration::from_secs(5);
 /// Bytes that are discarded at most after a client's CLOSE.
-const DISCARD_BYTES_MAX: usize = 256 * 1024;
+pub(super) const DISCARD_BYTES_MAX: usize = 256 * 1024;
 
 /// Serves one connection. An error is the socket's.
 pub(super) fn serve(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
@@ -69,6 +69,7 @@ fn upgrade(
     shared: &Shared,
 ) -> io::Result<Option<(Vec<u8>, Option<upgrade::DurableTier>)>> {
     stream.set_read_timeout(Some(PATIENCE))?;
+    let policy = shared.live.policy();
     let mut head = Vec::with_capacity(1024);
     let mut piece = [0; 4096];
     loop {
@@ -77,7 +78,7 @@ fn upgrade(
             return Ok(None);
         }
         head.extend_from_slice(&piece[..count]);
-        match upgrade::answer(&head, &shared.config.upgrade) {
+        match upgrade::answer(&head, &policy) {
             None => {}
             Some(Answer::Accept(accepted)) => {
                 shared.counters.upgrades.fetch_add(1, Relaxed);

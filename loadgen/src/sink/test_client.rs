@@ -18,8 +18,16 @@ pub(super) enum Said {
     Ok(i64, Vec<(String, i64)>),
     /// A refusal: status byte, sequence number, text.
     Error(u8, i64, String),
+    /// Tables that became durable.
+    Durable(Vec<(String, i64)>),
+    /// A PING of the server, which is answered.
+    Ping,
+    /// The answer to a PING.
+    Pong,
     /// A close code.
     Close(Option<u16>),
+    /// Something that no server should say.
+    Wrong(String),
     /// End of the stream, or a reset.
     Gone,
 }
@@ -36,19 +44,31 @@ impl Client {
     }
 
     pub(super) fn try_connect(addr: SocketAddr) -> Result<(Self, Upgraded), UpgradeError> {
+        Self::try_connect_with(addr, |_| {})
+    }
+
+    /// Connects with a request of the caller's own making.
+    pub(super) fn try_connect_with(
+        addr: SocketAddr,
+        change: impl FnOnce(&mut UpgradeRequest<'_>),
+    ) -> Result<(Self, Upgraded), UpgradeError> {
         let mut stream = TcpStream::connect(addr).expect("the sink listens");
         stream
             .set_read_timeout(Some(Duration::from_secs(20)))
             .unwrap();
         stream.set_nodelay(true).unwrap();
         let host = addr.ip().to_string();
-        let request = UpgradeRequest::new(&host, addr.port(), false, [7; 16]);
+        let mut request = UpgradeRequest::new(&host, addr.port(), false, [7; 16]);
+        change(&mut request);
         stream.write_all(&request.encode()).unwrap();
         let expected = Expected::of(&request);
         let mut received = Vec::new();
         loop {
             let mut piece = [0; 1024];
-            let count = stream.read(&mut piece).unwrap();
+            let count = match stream.read(&mut piece) {
+                Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => 0,
+                other => other.unwrap(),
+            };
             received.extend_from_slice(&piece[..count]);
             if let Some(upgraded) = UpgradeReply::parse(&received, &expected)? {
                 received.drain(..upgraded.consumed);
@@ -62,7 +82,10 @@ impl Client {
                     upgraded,
                 ));
             }
-            assert_ne!(count, 0, "no answer to the upgrade");
+            if count == 0 {
+                let reason = "the end instead of an answer".to_owned();
+                return Err(UpgradeError::Malformed { reason });
+            }
         }
     }
 
@@ -81,15 +104,32 @@ impl Client {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// The next thing that the server says.
+    /// The next thing that the server says, PONGs left out.
     pub(super) fn hear(&mut self) -> Said {
         loop {
-            let step = self
-                .reader
-                .next(&self.received)
-                .expect("a well-behaved server");
-            let (consumed, said) = (step.consumed, step.event.and_then(said));
+            match self.hear_any() {
+                Said::Pong => {}
+                said => return said,
+            }
+        }
+    }
+
+    /// The next thing that the server says.
+    pub(super) fn hear_any(&mut self) -> Said {
+        loop {
+            let step = match self.reader.next(&self.received) {
+                Ok(step) => step,
+                Err(e) => return Said::Wrong(e.to_string()),
+            };
+            let ping = match step.event {
+                Some(Event::Ping(payload)) => Some(payload.to_vec()),
+                _ => None,
+            };
+            let (consumed, said) = (step.consumed, step.event.map(said));
             self.received.drain(..consumed);
+            if let Some(payload) = ping {
+                self.send_frame(Opcode::Pong, &payload);
+            }
             if let Some(said) = said {
                 return said;
             }
@@ -101,6 +141,16 @@ impl Client {
                 Err(e) => panic!("nothing heard: {e}"),
             }
         }
+    }
+
+    /// Whether nothing is said for so long.
+    pub(super) fn hears_nothing_for(&mut self, time: Duration) -> bool {
+        self.stream.set_read_timeout(Some(time)).unwrap();
+        let mut piece = [0; 64];
+        let result = self.stream.read(&mut piece);
+        let patience = Some(Duration::from_secs(20));
+        self.stream.set_read_timeout(patience).unwrap();
+        matches!(result, Err(e) if e.kind() == std::io::ErrorKind::WouldBlock)
     }
 
     /// Waits until message `seq` is acknowledged.
@@ -119,26 +169,29 @@ impl Client {
     }
 }
 
-fn said(event: Event<'_>) -> Option<Said> {
+fn said(event: Event<'_>) -> Said {
     use forebay_wire::response::{Response, parse};
+    let tables = |tables: forebay_wire::response::TableAcks<'_>| {
+        tables
+            .iter()
+            .map(|(name, txn)| (name.to_owned(), txn))
+            .collect()
+    };
     match event {
-        Event::Binary(payload) => match parse(payload).expect("a well-formed response") {
-            Response::Ok { seq, tables } => {
-                let tables = tables
-                    .iter()
-                    .map(|(name, txn)| (name.to_owned(), txn))
-                    .collect();
-                Some(Said::Ok(seq, tables))
-            }
-            Response::Error {
+        Event::Binary(payload) => match parse(payload) {
+            Ok(Response::Ok { seq, tables: named }) => Said::Ok(seq, tables(named)),
+            Ok(Response::Error {
                 status,
                 seq,
                 message,
-            } => Some(Said::Error(status.code(), seq, message.to_owned())),
-            other => panic!("unexpected {other:?}"),
+            }) => Said::Error(status.code(), seq, message.to_owned()),
+            Ok(Response::DurableAck { tables: named }) => Said::Durable(tables(named)),
+            Ok(other) => Said::Wrong(format!("{other:?}")),
+            Err(e) => Said::Wrong(e.to_string()),
         },
-        Event::Close { code, .. } => Some(Said::Close(code)),
-        Event::Ping(_) | Event::Pong(_) => None,
+        Event::Close { code, .. } => Said::Close(code),
+        Event::Ping(_) => Said::Ping,
+        Event::Pong(_) => Said::Pong,
     }
 }
 

@@ -7,6 +7,7 @@ use super::test_client::{Client, Said, message, quotes, two_trades};
 use super::{Depth, Sink, SinkConfig};
 use forebay_wire::header::Flags;
 use forebay_wire::upgrade::{UpgradeError, UpgradePolicy};
+use forebay_wire::varint;
 use forebay_wire::ws::Opcode;
 
 fn sink(config: SinkConfig) -> Sink {
@@ -192,6 +193,27 @@ fn with_columns_terminated(mut bytes: Vec<u8>) -> Vec<u8> {
     let payload = u32::try_from(bytes.len() - 12).unwrap();
     bytes[8..12].copy_from_slice(&payload.to_le_bytes());
     bytes
+}
+
+#[test]
+fn a_million_deferred_rows_of_a_table_are_committed_early() {
+    let sink = sink(SinkConfig::default());
+    let mut client = Client::connect(sink.addr());
+    let rows = 600_000_u32;
+    let mut body = b"\x01t".to_vec();
+    varint::push(rows.into(), &mut body);
+    body.extend_from_slice(b"\x01\x01c\x02\0");
+    body.resize(body.len() + rows as usize, 7);
+    for seq in [1, 3] {
+        for _ in 0..2 {
+            client.send(&message(Flags::DEFER_COMMIT, 1, &body));
+        }
+        assert_eq!(
+            client.hear(),
+            Said::Ok(seq, vec![("t".into(), (seq + 1) / 2)])
+        );
+    }
+    assert_eq!(sink.stop().rows, 2_400_000);
 }
 
 #[test]

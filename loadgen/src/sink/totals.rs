@@ -96,12 +96,20 @@ pub(super) struct TableCounters {
     pub(super) blocks: AtomicU64,
     pub(super) bytes: AtomicU64,
     seq_txn: AtomicI64,
+    /// Transactions before the table was made anew.
+    seq_txn_before: AtomicI64,
 }
 
 impl TableCounters {
     /// The number of the table's next transaction, from 1.
     pub(super) fn next_txn(&self) -> i64 {
-        self.seq_txn.fetch_add(1, Relaxed) + 1
+        self.seq_txn.fetch_add(1, Relaxed) + 1 - self.seq_txn_before.load(Relaxed)
+    }
+
+    /// The table was dropped and made anew: its next transaction is number 1.
+    pub(super) fn restart(&self) {
+        self.seq_txn_before
+            .store(self.seq_txn.load(Relaxed), Relaxed);
     }
 
     fn read(&self) -> TableTotals {
@@ -146,6 +154,7 @@ impl Counters {
             blocks: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             seq_txn: AtomicI64::new(0),
+            seq_txn_before: AtomicI64::new(0),
         });
         tables.insert(name, Arc::clone(&table));
         table

@@ -41,7 +41,7 @@ pub(crate) fn binary() -> &'static Path {
 }
 
 /// A child process; killed on drop.
-pub(crate) struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
@@ -56,9 +56,14 @@ impl Running {
         alive
     }
 
-    /// SIGTERM, which the standard library cannot send.
+    /// SIGTERM.
     pub(crate) fn terminate(&self) {
-        let kill = format!("kill -TERM {}", self.0.id());
+        self.signal("TERM");
+    }
+
+    /// A signal by its name; the standard library can send SIGKILL only.
+    pub(crate) fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.0.id());
         assert!(
             Command::new("sh")
                 .args(["-c", &kill])

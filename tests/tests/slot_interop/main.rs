@@ -138,6 +138,42 @@ fn an_empty_segment_of_theirs_that_is_too_small_for_our_frames_is_passed_over() 
 }
 
 #[test]
+fn both_append_to_one_chain_in_turns() {
+    let mut counts = Counts::default();
+    for (theirs, ours) in [(5_001, 64 * KIB), (64 * KIB, MIB), (4 * MIB, 4 * MIB)] {
+        for (first, end) in [
+            (Side::Ours, End::Leave),
+            (Side::Official, End::Kill),
+            (Side::Ours, End::Kill),
+        ] {
+            let mut rig = Rig::new();
+            let mut side = first;
+            for turn in 0..3 {
+                rig.play(&Turn {
+                    side,
+                    segment_bytes: if side == Side::Ours { ours } else { theirs },
+                    server: Server::Down,
+                    first: Rows {
+                        count: 7,
+                        text_bytes: theirs.min(16 * KIB) / 5,
+                        symbols: 2 + turn,
+                    },
+                    second: Rows::default(),
+                    end,
+                });
+                side = side.other();
+            }
+            assert_eq!(rig.pending.len(), 21, "nothing was sent meanwhile");
+            // The other one than appended last.
+            rig.drain(side, if side == Side::Ours { ours } else { theirs });
+            counts += rig.counts;
+        }
+    }
+    println!("three turns: {counts:?}");
+    assert!(counts.segments_most >= 3, "{counts:?}");
+}
+
+#[test]
 fn histories_of_mixed_turns_lose_nothing_and_repeat_nothing() {
     let counts = history::play_all();
     println!("histories: {counts:?}");

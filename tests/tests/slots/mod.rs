@@ -15,9 +15,10 @@ use std::fs;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
-use forebay::{Engine, Error, TimestampNanos};
+use forebay::{Engine, Error, Producer, TimestampNanos};
 use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
 
 /// Limit of every wait for the engine.
@@ -249,7 +250,8 @@ impl Rig {
         files(&self.slot())
     }
 
-    fn connect_string(&self, address: SocketAddr, wait_millis: u64) -> String {
+    /// The connect string of a process whose server is there, and which waits so long in `close`.
+    pub(crate) fn connect_string(&self, address: SocketAddr, wait_millis: u64) -> String {
         format!(
             "ws::addr={address};sf_dir={};sf_max_segment_bytes=64k;initial_connect_retry=async;\
              close_flush_timeout_millis={wait_millis};lock_retry_millis=50;pin=off;\
@@ -303,11 +305,22 @@ impl Rig {
             .collect()
     }
 
-    /// The slot has to be set aside: every byte is kept in the other directory with the reason,
+    /// What `forebay verify` says of the slot: its exit status, 0 for a sound one.
+    pub(crate) fn verify(&self) -> i32 {
+        let tool = Command::new(env!("CARGO_BIN_EXE_forebay_under_test"))
+            .arg("verify")
+            .arg(self.slot())
+            .output()
+            .unwrap();
+        tool.status.code().unwrap()
+    }
+
+    /// The slot has to be set aside, and the tool does not call it sound: every byte is kept in the other directory with the reason,
     /// this is counted and told once, and the engine goes on with an empty slot. Answers the
     /// reason.
     pub(crate) fn assert_set_aside(&self) -> String {
         let before = self.files();
+        assert!(self.verify() > 0, "the tool calls it sound");
         let engine = self.connect().unwrap();
         let told = engine.set_aside().expect("set aside").clone();
         assert_eq!(told.path, self.aside());
@@ -341,11 +354,14 @@ impl Rig {
 /// Publishes a row as the slots above hold them and waits until it is in the journal.
 pub(crate) fn publish(engine: &Engine, number: u64) {
     let mut producer = engine.producer().unwrap();
-    producer.table("t").unwrap().symbol("sym", "one").unwrap();
-    producer
-        .column_i64("v", i64::try_from(number).unwrap())
-        .unwrap();
+    publish_on(&mut producer, number).unwrap();
+}
+
+/// The same on a producer that is there already.
+pub(crate) fn publish_on(producer: &mut Producer, number: u64) -> Result<(), Error> {
+    producer.table("t")?.symbol("sym", "one")?;
+    producer.column_i64("v", i64::try_from(number).unwrap())?;
     let at = i64::try_from(number).unwrap() + 1_000_000_000;
-    producer.at(TimestampNanos(at)).unwrap();
-    producer.flush().unwrap();
+    producer.at(TimestampNanos(at))?;
+    producer.flush()
 }

@@ -136,3 +136,42 @@ impl ColumnBuffer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gorilla::Decoder;
+
+    /// Field report: what does not fit the delta-of-delta code is written plain, and says so.
+    #[test]
+    fn gorilla_overflow() {
+        let cases: [(&[i64], u8); 6] = [
+            (&[0, 1, 1 << 40, 5], 0),
+            (&[i64::MAX - 1, 0, i64::MAX - 1], 0),
+            (&[7], 1),
+            (&[7, 9], 1),
+            (&[5, 5, 5, 5], 1),
+            (&[9_000, 8_000, 7_000, 6_500], 1),
+        ];
+        for (values, encoding) in cases {
+            let mut column = ColumnBuffer::new(ColumnType::TimestampNanos);
+            for value in values {
+                column.push_i64(*value);
+            }
+            let mut out = Vec::new();
+            column.encode_wire(true, &mut out);
+            assert_eq!(
+                out[..2],
+                [0, encoding],
+                "no nulls, then the encoding: {values:?}"
+            );
+            let back: Vec<i64> = if encoding == 1 {
+                Decoder::new(&out[2..], values.len()).flatten().collect()
+            } else {
+                let (cells, _) = out[2..].as_chunks();
+                cells.iter().map(|cell| i64::from_le_bytes(*cell)).collect()
+            };
+            assert_eq!(back, values);
+        }
+    }
+}

@@ -20,6 +20,12 @@ impl DurableLedger {
         }
     }
 
+    /// Forgets a table that was dropped: its watermark starts anew.
+    pub(super) fn forget(&mut self, table: &str) {
+        self.watermarks.remove(table);
+        self.untold.remove(table);
+    }
+
     /// What advanced since the last call; empty when nothing did.
     pub(super) fn take_untold(&mut self) -> BTreeMap<Arc<str>, i64> {
         std::mem::take(&mut self.untold)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::response::Status;
+use crate::ws::Opcode;
 
 /// Applies messages. One per connection, called on the connection's thread in order of arrival.
 pub trait MessageHandler {
@@ -22,6 +23,21 @@ pub trait MessageHandler {
     /// written, at most once per OK; a refusal is answered for the oldest message without an OK.
     fn settle(&mut self) -> Result<(), Refusal> {
         Ok(())
+    }
+
+    /// Sees a PING, PONG or CLOSE before it is answered; `false` leaves the answer out. For
+    /// records and fault injection.
+    fn control_frame(&mut self, _opcode: Opcode, _payload: &[u8]) -> bool {
+        true
+    }
+
+    /// Sees a message that is consumed in silence because an earlier one was refused.
+    fn silenced(&mut self, _message: &[u8], _seq: u64) {}
+
+    /// Messages that an OK may cover at most, as a count from the connection's start. Asked
+    /// before each OK. For fault injection.
+    fn ok_limit(&self) -> u64 {
+        u64::MAX
     }
 }
 
@@ -73,5 +89,10 @@ impl Commits {
     /// Adds a table. `seq_txn` must not fall from one commit of a table to the next.
     pub fn push(&mut self, table: Arc<str>, seq_txn: i64) {
         self.tables.push((table, seq_txn));
+    }
+
+    /// What was added for the message at hand.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, i64)> {
+        self.tables.iter().map(|(table, seq_txn)| (table, *seq_txn))
     }
 }

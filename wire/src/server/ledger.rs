@@ -114,9 +114,9 @@ impl Ledger {
     }
 
     /// The sequence number of the OK that is due, with the tables to name; `None` when nothing
-    /// is. The OK counts as sent.
-    pub(super) fn take_ok(&mut self) -> Option<(u64, &[TableCommit])> {
-        let through = self.settled.min(self.allowed);
+    /// is. At most the first `limit` messages are covered. The OK counts as sent.
+    pub(super) fn take_ok(&mut self, limit: u64) -> Option<(u64, &[TableCommit])> {
+        let through = self.settled.min(self.allowed).min(limit);
         if through <= self.acked {
             return None;
         }
@@ -151,7 +151,7 @@ mod tests {
 
     fn ok(ledger: &mut Ledger) -> Option<(u64, Vec<(String, i64)>)> {
         ledger.settle();
-        let (seq, tables) = ledger.take_ok()?;
+        let (seq, tables) = ledger.take_ok(u64::MAX)?;
         Some((
             seq,
             tables

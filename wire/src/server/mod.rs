@@ -26,3 +26,6 @@ mod talk;
 pub use config::SessionConfig;
 pub use handler::{Commits, MessageHandler, Outcome, Refusal};
 pub use session::{Ending, Flow, Session};
+
+#[cfg(test)]
+mod hook_tests;

@@ -103,7 +103,7 @@ impl Session {
     pub fn ack_up_to(&mut self, seq: u64, out: &mut Vec<u8>) {
         self.talk.ledger.allow(seq);
         if self.talk.ended.is_none() {
-            self.talk.write_ok(out);
+            self.talk.write_ok(u64::MAX, out);
         }
     }
 
@@ -118,11 +118,25 @@ impl Session {
         self.talk.local_durable.advance(table, seq_txn);
     }
 
+    /// Forgets what is durable of a table, as when it was dropped and made anew.
+    pub fn forget_durable(&mut self, table: &str) {
+        self.talk.durable.forget(table);
+        self.talk.local_durable.forget(table);
+    }
+
+    /// Sends the OK that is due although nothing was received. The genuine server never does; it
+    /// is for OKs that [`MessageHandler::ok_limit`] held back.
+    pub fn flush(&mut self, handler: &mut impl MessageHandler, out: &mut Vec<u8>) {
+        if self.talk.ended.is_none() {
+            self.talk.flush(handler, out);
+        }
+    }
+
     /// Ends the conversation from the server's side, as a role change (1000) or drain does: what
     /// is done is acknowledged first.
     pub fn close(&mut self, code: u16, reason: &str, out: &mut Vec<u8>) -> Flow {
         if self.talk.ended.is_none() {
-            self.talk.write_ok(out);
+            self.talk.write_ok(u64::MAX, out);
             self.talk.write_durable(out);
             self.talk.write_close(code, reason, out);
             self.input.clear();

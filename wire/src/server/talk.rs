@@ -61,12 +61,22 @@ impl Talk {
                 self.fatal(close::UNSUPPORTED_DATA, reason, handler, out);
             }
             (Opcode::Ping, _) => {
+                let answers = handler.control_frame(Opcode::Ping, payload);
                 self.flush(handler, out);
-                ws::append_server_frame(out, Opcode::Pong, payload);
+                if answers {
+                    ws::append_server_frame(out, Opcode::Pong, payload);
+                }
             }
-            (Opcode::Pong, _) => {}
+            (Opcode::Pong, _) => {
+                handler.control_frame(Opcode::Pong, payload);
+            }
             (Opcode::Close, _) => {
+                let answers = handler.control_frame(Opcode::Close, payload);
                 self.flush(handler, out);
+                if !answers {
+                    self.ended = Some(Ending::Drop);
+                    return;
+                }
                 let code = close::reply_code(close::split_payload(payload).0);
                 self.write_close(code, "", out);
                 self.ended = Some(Ending::Answered);
@@ -83,6 +93,7 @@ impl Talk {
     ) {
         let seq = self.ledger.receive();
         if self.broken {
+            handler.silenced(message, seq);
             return;
         }
         if message == DURABLE_POLL && self.config.durable.is_some() {
@@ -184,11 +195,11 @@ impl Talk {
                 }
             }
         }
-        self.write_ok(out);
+        self.write_ok(handler.ok_limit(), out);
     }
 
-    pub(super) fn write_ok(&mut self, out: &mut Vec<u8>) {
-        let Some((seq, tables)) = self.ledger.take_ok() else {
+    pub(super) fn write_ok(&mut self, limit: u64, out: &mut Vec<u8>) {
+        let Some((seq, tables)) = self.ledger.take_ok(limit) else {
             return;
         };
         self.payload.clear();

@@ -58,8 +58,23 @@ pub fn answer(bytes: &[u8], policy: &UpgradePolicy) -> Option<Answer> {
             Ok(()) => accept(consumed, request.headers(), policy),
             Err(refused) => refused,
         }),
+        Err(_) if is_another_method(bytes) => {
+            Some(reject(405, reason_of(405), &[("Allow", "GET")], ""))
+        }
         Err(_) => Some(bad_request("Bad Request")),
     }
+}
+
+/// Whether the request line is HTTP with a method that upgrades are not asked for with.
+fn is_another_method(bytes: &[u8]) -> bool {
+    let line = bytes
+        .split(|&byte| byte == b'\r')
+        .next()
+        .unwrap_or_default();
+    let mut words = line.split(|&byte| byte == b' ');
+    let method = words.next().unwrap_or_default();
+    let is_method = !method.is_empty() && method.iter().all(u8::is_ascii_uppercase);
+    is_method && method != b"GET" && words.next_back() == Some(b"HTTP/1.1")
 }
 
 fn judge(request: &Request, policy: &UpgradePolicy) -> Result<(), Answer> {
@@ -106,8 +121,7 @@ fn check_credentials(headers: &HeaderMap, policy: &UpgradePolicy) -> Result<(), 
     };
     match text(headers, "Authorization") {
         Some(given) if given == wanted => Ok(()),
-        Some(_) => Err(reject(403, reason_of(403), &[], "")),
-        None => Err(reject(401, reason_of(401), &[], "")),
+        _ => Err(reject(401, reason_of(401), &[], "")),
     }
 }
 

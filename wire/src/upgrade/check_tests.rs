@@ -123,6 +123,16 @@ fn version_role_and_path_are_checked_in_that_order() {
 }
 
 #[test]
+fn other_methods_than_get_are_not_allowed() {
+    let put = good().replacen("GET", "PUT", 1);
+    let (status, response) = decide(&put, &UpgradePolicy::default());
+    assert_eq!(status, 405);
+    assert!(response.contains("\r\nAllow: GET\r\n"), "{response}");
+    let nonsense = good().replacen("GET", "get me", 1);
+    assert_eq!(decide(&nonsense, &UpgradePolicy::default()).0, 400);
+}
+
+#[test]
 fn credentials_come_before_everything_else() {
     let policy = UpgradePolicy {
         authorization: Some("Bearer right".to_owned()),
@@ -132,7 +142,7 @@ fn credentials_come_before_everything_else() {
     assert_eq!(decide(bare, &policy).0, 401);
     let with =
         |value: &str| good().replace("\r\n\r\n", &format!("\r\nAuthorization: {value}\r\n\r\n"));
-    assert_eq!(decide(&with("Bearer wrong"), &policy).0, 403);
+    assert_eq!(decide(&with("Bearer wrong"), &policy).0, 401);
     assert_eq!(decide(&with("Bearer right"), &policy).0, 101);
 }
 

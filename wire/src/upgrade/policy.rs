@@ -22,7 +22,7 @@ pub struct UpgradePolicy {
     pub role: Option<String>,
     /// The only durable acknowledgement that is granted, when it is asked for.
     pub durable: Option<DurableTier>,
-    /// The `Authorization` value that clients must send: 401 without one, 403 with another.
+    /// The `Authorization` value that clients must send; without it, 401.
     pub authorization: Option<String>,
     /// Answers every request with this.
     pub fixed: Option<FixedReply>,
@@ -42,7 +42,7 @@ impl Default for UpgradePolicy {
 
 impl UpgradePolicy {
     /// The role, if it is one that takes no writes.
-    pub(super) fn refusing_role(&self) -> Option<&str> {
+    pub fn refusing_role(&self) -> Option<&str> {
         let refuses = |role: &&str| {
             role.eq_ignore_ascii_case("REPLICA") || role.eq_ignore_ascii_case("PRIMARY_CATCHUP")
         };

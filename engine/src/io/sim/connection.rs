@@ -48,6 +48,8 @@ pub(super) struct Connection {
     pub(super) breaks_at: u64,
     /// When the client sees the end, and whether it is a reset.
     pub(super) ended: Option<(u64, bool)>,
+    /// The far end is gone, and nobody told.
+    pub(super) vanished: bool,
 }
 
 impl Connection {
@@ -59,6 +61,16 @@ impl Connection {
             self.up = Pipe::default();
             self.ended = Some((self.down.last_due.max(now) + 1, reset));
             // A server that is gone acknowledges nothing.
+            self.peer.fall_silent();
+        }
+    }
+
+    /// The far end is gone without a word: nothing arrives any more on either side.
+    pub(super) fn vanish(&mut self) {
+        self.breaks_at = u64::MAX;
+        if self.ended.is_none() {
+            self.vanished = true;
+            (self.up, self.down) = (Pipe::default(), Pipe::default());
             self.peer.fall_silent();
         }
     }

@@ -1,6 +1,11 @@
 //! The oracle: what was published, what was promised, and what arrived.
 
+use std::collections::VecDeque;
+
 use super::rows::{Batch, Row};
+
+/// Tables that the server counts transactions of: producers take turns.
+pub(crate) const STORE_TABLES: [&str; 2] = ["even", "odd"];
 
 /// A producer's batches, numbered from 0.
 #[derive(Debug, Default)]
@@ -13,11 +18,26 @@ pub(crate) struct Account {
     pub(crate) written: u32,
     pub(crate) stable: u32,
     pub(crate) acked: u32,
+    /// As before, durable; only where durable acknowledgements are asked for.
+    pub(crate) durable: u32,
     /// Batches that must arrive although the process died, and although the power went.
     survives_kill: u32,
     survives_power_cut: u32,
+    /// Its batches are in a slot that was damaged beyond repair.
+    is_set_aside: bool,
     /// How often each batch arrived.
     arrivals: Vec<u32>,
+    /// The server's transaction of its first arrival.
+    txns: Vec<i64>,
+}
+
+/// What the server has committed, and what of it would survive its loss.
+#[derive(Debug, Default)]
+struct Store {
+    committed: [i64; 2],
+    durable: [i64; 2],
+    /// When which table is durable up to which transaction.
+    uploads: VecDeque<(u64, usize, i64)>,
 }
 
 /// All accounts of a run. They outlive every crash.
@@ -34,6 +54,11 @@ pub(crate) struct Ledger {
     pub(crate) arrivals: u64,
     /// Repeats among them.
     pub(crate) repeats: u64,
+    /// Durable acknowledgements are asked for: until one came, the server may lose a batch.
+    pub(crate) is_durable: bool,
+    store: Store,
+    /// Arrivals that the server lost again.
+    pub(crate) lost_by_server: u64,
 }
 
 /// What a connection may bring: batches in order, none twice, none acked before it began.
@@ -59,6 +84,9 @@ impl Ledger {
             accounts: Vec::new(),
             arrivals: 0,
             repeats: 0,
+            is_durable: false,
+            store: Store::default(),
+            lost_by_server: 0,
         }
     }
 
@@ -91,7 +119,9 @@ impl Ledger {
 
     /// A connection begins.
     pub(crate) fn connected(&self) -> ConnectionView {
-        let acked = self.accounts.iter().map(|account| account.acked).collect();
+        let durable = self.is_durable;
+        let confirmed = |a: &Account| if durable { a.durable } else { a.acked };
+        let acked = self.accounts.iter().map(confirmed).collect();
         ConnectionView {
             life: self.life,
             acked,
@@ -99,13 +129,15 @@ impl Ledger {
         }
     }
 
-    /// A message arrived at the server with all its rows.
+    /// A message arrived at the server with all its rows, which will be durable at `durable_at`.
+    /// Returns the table and transaction that it is stored as.
     pub(crate) fn arrived(
         &mut self,
         view: &mut ConnectionView,
         (producer, number): (u32, u32),
         rows: &[Row],
-    ) {
+        durable_at: u64,
+    ) -> (usize, i64) {
         let published = self
             .accounts
             .get(producer as usize)
@@ -127,6 +159,7 @@ impl Ledger {
         );
         view.next[index] = number + 1;
         let account = &mut self.accounts[index];
+        assert!(!account.is_set_aside, "a frame of a damaged slot arrived");
         if account.life == view.life && view.life == self.life {
             let acked = view.acked.get(index).copied().unwrap_or(0);
             assert!(
@@ -136,24 +169,64 @@ impl Ledger {
         }
         self.arrivals += 1;
         let number = number as usize;
+        let table = index % STORE_TABLES.len();
+        self.store.committed[table] += 1;
+        let txn = self.store.committed[table];
+        self.store.uploads.push_back((durable_at, table, txn));
         if account.arrivals.len() <= number {
             account.arrivals.resize(number + 1, 0);
+            account.txns.resize(number + 1, 0);
             account.arrivals[number] = 1;
+            account.txns[number] = txn;
         } else if account.arrivals[number] == 0 {
             panic!("producer {producer}: batch {number} arrives behind a later one");
         } else {
             account.arrivals[number] += 1;
             self.repeats += 1;
         }
+        (table, txn)
+    }
+
+    /// What is durable at the server by now, per table.
+    pub(crate) fn durable_until(&mut self, now: u64) -> [i64; 2] {
+        let store = &mut self.store;
+        while let Some((_, table, txn)) = store.uploads.pop_front_if(|(at, ..)| *at <= now) {
+            store.durable[table] = store.durable[table].max(txn);
+        }
+        store.durable
+    }
+
+    /// The server is lost and another takes over with what was durable.
+    pub(crate) fn server_lost(&mut self) {
+        let store = &mut self.store;
+        store.committed = store.durable;
+        store.uploads.clear();
+        for (producer, account) in self.accounts.iter_mut().enumerate() {
+            let kept = store.durable[producer % STORE_TABLES.len()];
+            let count = account.txns.partition_point(|txn| *txn <= kept);
+            assert!(
+                account.durable as usize <= count,
+                "producer {producer}: {} durable, {count} kept",
+                account.durable
+            );
+            self.lost_by_server += (account.txns.len() - count) as u64;
+            account.txns.truncate(count);
+            account.arrivals.truncate(count);
+        }
     }
 
     /// Every batch that a receipt calls acked must have arrived.
     pub(crate) fn check_acked(&self, producer: u32) {
         let account = &self.accounts[producer as usize];
-        let arrived = account.arrivals.iter().take(account.acked as usize);
+        let confirmed = if self.is_durable {
+            account.durable
+        } else {
+            account.acked
+        };
+        let arrived = account.arrivals.iter().take(confirmed as usize);
         let arrived = arrived.filter(|count| **count > 0).count();
         assert_eq!(
-            arrived, account.acked as usize,
+            arrived, confirmed as usize,
             "producer {producer}: acked, but not all there"
         );
     }
@@ -194,6 +267,15 @@ impl Ledger {
         self.killed();
         for account in &mut self.accounts {
             account.survives_kill = account.survives_power_cut;
+        }
+    }
+
+    /// The slot was damaged beyond repair: nothing of it may arrive any more.
+    pub(crate) fn set_aside(&mut self) {
+        for account in &mut self.accounts {
+            account.survives_kill = 0;
+            account.survives_power_cut = 0;
+            account.is_set_aside = true;
         }
     }
 

@@ -153,17 +153,23 @@ impl Life {
 
     fn read_receipts(&mut self) {
         let mut ledger = self.ledger.borrow_mut();
+        let is_durable = ledger.is_durable;
         for author in &self.authors {
             let account = ledger.account(author.id);
-            let old = account.acked;
+            let old = (account.acked, account.durable);
             author.advance(Stage::Written, &mut account.written);
             author.advance(Stage::Stable, &mut account.stable);
             author.advance(Stage::Acked, &mut account.acked);
+            if is_durable {
+                author.advance(Stage::Durable, &mut account.durable);
+            }
             assert!(
                 account.stable <= account.written,
                 "stable before written: {account:?}"
             );
-            if account.acked > old {
+            let (acked, durable) = (account.acked, account.durable);
+            assert!(!is_durable || durable <= acked, "durable before acked");
+            if (acked, durable) != old {
                 ledger.check_acked(author.id);
             }
         }

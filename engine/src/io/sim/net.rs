@@ -22,6 +22,8 @@ pub(crate) struct NetManners {
     pub(crate) hang_percent: u64,
     /// Connections that break by themselves.
     pub(crate) break_percent: u64,
+    /// Of those, the ones that vanish without a word: bytes are taken, nothing ever comes.
+    pub(crate) vanish_percent: u64,
     /// They break within this time.
     pub(crate) break_nanos: u64,
     /// Longest time up and longest time down; `None` stays up.
@@ -42,6 +44,8 @@ pub(crate) struct Net {
     turns_at: u64,
     /// Connections that spoke with the server.
     pub(crate) dials: u64,
+    /// Connections that vanished.
+    pub(crate) vanished: u64,
 }
 
 impl Net {
@@ -60,6 +64,7 @@ impl Net {
             server_up: true,
             turns_at: u64::MAX,
             dials: 0,
+            vanished: 0,
         };
         net.plan_turn();
         net
@@ -125,6 +130,10 @@ impl Net {
                 self.server_up = !self.server_up;
                 if !self.server_up {
                     self.lose_connection();
+                    if self.ledger.borrow().is_durable && self.rng.percent(30) {
+                        self.ledger.borrow_mut().durable_until(now);
+                        self.ledger.borrow_mut().server_lost();
+                    }
                 }
                 self.plan_turn();
                 continue;
@@ -133,7 +142,12 @@ impl Net {
                 return;
             };
             if connection.breaks_at <= now {
-                self.lose_connection();
+                if self.rng.percent(self.manners.vanish_percent) {
+                    connection.vanish();
+                    self.vanished += 1;
+                } else {
+                    self.lose_connection();
+                }
                 continue;
             }
             let mut out = Vec::new();
@@ -215,6 +229,7 @@ impl Net {
             peer,
             breaks_at,
             ended: None,
+            vanished: false,
         });
     }
 
@@ -253,7 +268,9 @@ impl Net {
             1 + self.rng.index(room)
         };
         let due = now + self.rng.between(1, self.manners.delay_nanos);
-        if connection.ended.is_none() {
+        if connection.vanished {
+            connection.up.bytes += len; // a socket's buffer that nobody empties
+        } else if connection.ended.is_none() {
             connection.up.push(&bytes[..len], due);
         }
         Ok(len)

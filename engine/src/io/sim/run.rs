@@ -41,6 +41,7 @@ impl Run {
         let ledger = Rc::new(RefCell::new(Ledger::new(seed)));
         let manners = manners(kind, &mut rng);
         let config = config(&mut rng);
+        ledger.borrow_mut().is_durable = config.delivery.durable_ack.is_some();
         let world = SimIo::new(rng.next(), manners, &ledger);
         let summary = Summary {
             seeds: 1,
@@ -177,6 +178,8 @@ impl Run {
         summary.trims += stats.segments_trimmed;
         summary.replays += stats.frames_replayed;
         summary.reconnects += stats.reconnects_succeeded;
+        summary.durable_acks += stats.durable_acks_received;
+        summary.half_open_drops += stats.half_open_drops;
         summary.disk_errors += stats.disk_errors;
         summary.times_full += life.times_full;
         summary.dictionary_writes += self.world.dictionary_writes();
@@ -282,6 +285,8 @@ impl Run {
         ledger.check_settled();
         self.summary.arrivals = ledger.arrivals;
         self.summary.repeats = ledger.repeats;
+        self.summary.lost_by_server = ledger.lost_by_server;
+        self.summary.vanished = self.world.net.vanished;
         self.summary.dials = self.world.net.dials;
         self.summary.virtual_millis = self.world.clock.now() / 1_000_000;
         self.summary

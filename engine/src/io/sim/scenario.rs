@@ -30,10 +30,13 @@ pub(crate) fn config(rng: &mut Rng) -> Config {
         7 => "append",
         _ => "periodic;sf_sync_interval_millis=20",
     };
+    let durable = if rng.percent(30) { "on" } else { "off" };
     let text = format!(
         "ws::addr={host}:9000;sf_dir=/sf;sender_id=sim;sf_max_segment_bytes=64k;\
          sf_max_total_bytes={total}k;sf_durability={durability};initial_connect_retry=async;\
-         spin_micros={spin};intake_ring_bytes=131072;max_frame_rejections=1000000;"
+         spin_micros={spin};intake_ring_bytes=131072;max_frame_rejections=1000000;\
+         ping_interval_millis=100;ack_progress_timeout_millis=3000;\
+         durable_ack_keepalive_interval_millis=5;request_durable_ack={durable};"
     );
     Config::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
@@ -55,6 +58,7 @@ pub(crate) fn manners(kind: Kind, rng: &mut Rng) -> Manners {
             delay_nanos: [30_000, 300_000, 5_000_000][rng.index(3)],
             hang_percent: [0, 5][rng.index(2)],
             break_percent: [0, 30, 70][rng.index(3)],
+            vanish_percent: [0, 60][rng.index(2)],
             break_nanos: [5_000_000, 200_000_000][rng.index(2)],
             outages: [
                 None,
@@ -66,6 +70,7 @@ pub(crate) fn manners(kind: Kind, rng: &mut Rng) -> Manners {
                 silent_percent: [0, 0, 30, 100][rng.index(4)],
                 refused_per_myriad: [0, 50][rng.index(2)],
                 ping_percent: 5,
+                durable_nanos: [1_000_000, 100_000_000][rng.index(2)],
             },
         },
     }
@@ -87,6 +92,7 @@ pub(crate) fn healthy() -> Manners {
             delay_nanos: 100_000,
             hang_percent: 0,
             break_percent: 0,
+            vanish_percent: 0,
             break_nanos: 1,
             outages: None,
             server: ServerManners {
@@ -94,6 +100,7 @@ pub(crate) fn healthy() -> Manners {
                 silent_percent: 0,
                 refused_per_myriad: 0,
                 ping_percent: 1,
+                durable_nanos: 1_000_000,
             },
         },
     }

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use forebay_wire::decode::{Message, Mode};
 use forebay_wire::dict::ConnectionDict;
@@ -11,10 +12,10 @@ use forebay_wire::response::Status;
 use forebay_wire::server::{
     Commits, Ending, Flow, MessageHandler, Outcome, Refusal, Session, SessionConfig,
 };
-use forebay_wire::upgrade::{Answer, UpgradePolicy, answer};
+use forebay_wire::upgrade::{Answer, DurableTier, UpgradePolicy, answer};
 use forebay_wire::ws::{Opcode, append_server_frame};
 
-use super::ledger::{ConnectionView, Ledger};
+use super::ledger::{ConnectionView, Ledger, STORE_TABLES};
 use super::random::Rng;
 use super::rows;
 
@@ -32,6 +33,8 @@ pub(crate) struct ServerManners {
     pub(crate) refused_per_myriad: u64,
     /// Answers with a PING before them, of 100.
     pub(crate) ping_percent: u64,
+    /// Longest wait until what is committed is durable.
+    pub(crate) durable_nanos: u64,
 }
 
 /// The server's side of a connection.
@@ -56,10 +59,13 @@ struct Handler {
     dictionary: ConnectionDict,
     rng: Rng,
     refused_per_myriad: u64,
+    durable_nanos: u64,
+    now: u64,
+    tables: [Arc<str>; 2],
 }
 
 impl MessageHandler for Handler {
-    fn message(&mut self, bytes: &[u8], _: u64, _: &mut Commits) -> Result<Outcome, Refusal> {
+    fn message(&mut self, bytes: &[u8], _: u64, commits: &mut Commits) -> Result<Outcome, Refusal> {
         if self.rng.below(10_000) < self.refused_per_myriad {
             return Err(Refusal::new(
                 Status::WriteError,
@@ -73,9 +79,10 @@ impl MessageHandler for Handler {
             applied.unwrap_or_else(|error| panic!("symbols of a delivered message: {error}"));
         }
         if let Some((batch, rows)) = rows::read(&message, &self.dictionary) {
-            self.ledger
-                .borrow_mut()
-                .arrived(&mut self.view, batch, &rows);
+            let durable_at = self.now + self.rng.between(1, self.durable_nanos);
+            let mut ledger = self.ledger.borrow_mut();
+            let (table, txn) = ledger.arrived(&mut self.view, batch, &rows, durable_at);
+            commits.push(Arc::clone(&self.tables[table]), txn);
         }
         Ok(Outcome::Committed)
     }
@@ -89,6 +96,9 @@ impl Peer {
             dictionary: ConnectionDict::new(),
             rng: rng.fork(),
             refused_per_myriad: manners.refused_per_myriad,
+            durable_nanos: manners.durable_nanos,
+            now: 0,
+            tables: STORE_TABLES.map(Arc::from),
         };
         let silent = rng.percent(manners.silent_percent);
         Self {
@@ -109,6 +119,11 @@ impl Peer {
             self.request.extend_from_slice(bytes);
             return self.upgrade(now, out);
         };
+        self.handler.now = now;
+        let durable = self.handler.ledger.borrow_mut().durable_until(now);
+        for (table, txn) in self.handler.tables.iter().zip(durable) {
+            session.advance_durable(table, txn);
+        }
         let flow = session.on_bytes(bytes, &mut self.handler, out);
         self.plan_ack(now);
         match flow {
@@ -118,13 +133,18 @@ impl Peer {
     }
 
     fn upgrade(&mut self, now: u64, out: &mut Vec<u8>) -> Option<Ending> {
-        match answer(&self.request, &UpgradePolicy::default())? {
+        let policy = UpgradePolicy {
+            durable: Some(DurableTier::On),
+            ..UpgradePolicy::default()
+        };
+        match answer(&self.request, &policy)? {
             Answer::Reject { status, .. } => panic!("the upgrade was refused: {status}"),
             Answer::Accept(accepted) => {
                 out.extend_from_slice(&accepted.response);
                 self.session = Some(Session::new(SessionConfig {
                     auto_ack: false,
                     strict: true,
+                    durable: accepted.durable,
                     ..SessionConfig::default()
                 }));
                 let rest = self.request.split_off(accepted.consumed);

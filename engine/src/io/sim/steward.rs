@@ -92,7 +92,8 @@ fn name_of(request: &Request) -> &'static str {
         Request::MakeSpare { .. } => "make a spare",
         Request::Remove { .. } => "remove segments",
         Request::Open { .. } => "open a segment",
+        Request::Keep { .. } => "keep refused rows",
         Request::Close { .. } => "close a segment",
-        Request::Resolve { .. } => "resolve a name",
+        Request::Resolve(_) => "resolve a name",
     }
 }

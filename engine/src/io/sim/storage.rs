@@ -10,6 +10,7 @@ use super::disk::{Keep, SimDisk, Unfinished, assert_aligned};
 use super::fate::{Event, Fate};
 use super::random::Rng;
 use crate::io::{BLOCK, DiskOp, Done, Token};
+use crate::shard::token;
 
 /// How the disk behaves in one run. Durations in nanoseconds, faults of 100.
 #[derive(Debug, Clone)]
@@ -52,6 +53,8 @@ pub(crate) struct Operations {
     flying: Vec<Flight>,
     /// Segments are written no further while they are held.
     held: bool,
+    /// There is no room for more of the dictionary.
+    dictionary_full: bool,
     odd_writes: u64,
     reads: u64,
 }
@@ -74,6 +77,7 @@ impl Operations {
             queued,
             flying,
             held: false,
+            dictionary_full: false,
             odd_writes: 0,
             reads: 0,
         }
@@ -92,6 +96,11 @@ impl Operations {
     /// Stops (or lets go on) direct writes: those of segments.
     pub(crate) fn hold(&mut self, held: bool) {
         self.held = held;
+    }
+
+    /// The disk has (or has no) room for more of the dictionary; all else is reserved.
+    pub(crate) fn fill_dictionary(&mut self, full: bool) {
+        self.dictionary_full = full;
     }
 
     /// Whether anything is in flight.
@@ -219,6 +228,9 @@ impl Operations {
             self.disk
                 .write_part(&flight.unfinished(offset), Keep::Random, &mut self.rng);
             return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        if self.dictionary_full && flight.token == token::DICTIONARY {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         }
         self.odd_writes += u64::from(!flight.bytes.len().is_multiple_of(BLOCK));
         let blocks = flight.bytes.len() / BLOCK;

@@ -55,6 +55,8 @@ summary! {
     recovered,
     /// Active segments found with a torn tail.
     torn_tails,
+    /// Damaged slots that an opening set aside.
+    set_aside,
     /// Segments that became active.
     rotations,
     /// Segments removed after acknowledgement.
@@ -71,6 +73,14 @@ summary! {
     dials,
     /// Connections after the first of a process.
     reconnects,
+    /// Connections that vanished without a word.
+    vanished,
+    /// Connections given up because the server fell silent.
+    half_open_drops,
+    /// Durable acknowledgements received.
+    durable_acks,
+    /// Frames that the server lost before they were durable.
+    lost_by_server,
     /// Disk operations that failed.
     disk_errors,
     /// Turns of the shard.

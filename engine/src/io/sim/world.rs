@@ -12,7 +12,7 @@ use super::random::Rng;
 use super::server::SharedLedger;
 use super::steward::SimSteward;
 use super::storage::{DiskManners, Operations};
-use crate::io::{Clock, DiskOp, Done, Reply, Request, Steward, Storage, Token, Transport};
+use crate::io::{Clock, Dialed, DiskOp, Done, Reply, Request, Steward, Storage, Token, Transport};
 
 /// How a process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,6 +155,11 @@ impl SimIo {
         self.operations.hold(held);
     }
 
+    /// The disk has (or has no) room for more of the dictionary.
+    pub(crate) fn fill_dictionary(&mut self, full: bool) {
+        self.operations.fill_dictionary(full);
+    }
+
     /// Lets time pass to `until`, or to the first thing that wakes a parked shard: a completed
     /// operation, an answer of the steward, bytes or the end of the connection.
     pub(crate) fn sleep(&mut self, until: u64) {
@@ -209,13 +214,17 @@ impl Steward for SimIo {
 }
 
 impl Transport for SimIo {
-    fn dial(&mut self, _: SocketAddr) -> io::Result<()> {
+    fn dial(&mut self, _: SocketAddr, _: Option<&str>) -> io::Result<()> {
         self.net.dial();
         Ok(())
     }
 
-    fn dialed(&mut self) -> Option<io::Result<()>> {
-        self.net.dialed()
+    fn dialed(&mut self) -> Dialed {
+        match self.net.dialed() {
+            None => Dialed::Connecting,
+            Some(Ok(())) => Dialed::Ready,
+            Some(Err(error)) => Dialed::Failed(error),
+        }
     }
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{check, retry, unnamed};
+use super::{BLOCK, check, resident, retry, unnamed};
 use crate::io::fs::create_reserved_named;
 use crate::io::{Entry, EntryKind, File, FileOwner, Fs, Machine, OpenMode};
 
@@ -30,6 +30,19 @@ fn std_file(file: &File) -> std::mem::ManuallyDrop<std::fs::File> {
     // SAFETY: `file` owns the descriptor for longer than the returned view lives, and
     // ManuallyDrop keeps the view from closing it.
     std::mem::ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(file.raw()) })
+}
+
+/// Reads until `into` is full, the file ends, or what was read is no whole number of `unit`s.
+fn fill(file: &File, into: &mut [u8], offset: u64, unit: usize) -> io::Result<usize> {
+    let file = std_file(file);
+    let mut done = 0;
+    while done < into.len() && done.is_multiple_of(unit) {
+        match retry(|| file.read_at(&mut into[done..], offset + done as u64))? {
+            0 => break,
+            n => done += n,
+        }
+    }
+    Ok(done)
 }
 
 pub(super) fn c_path(path: &Path) -> io::Result<CString> {
@@ -74,6 +87,7 @@ impl Fs for RealFs {
             OpenMode::Read => libc::O_RDONLY,
             OpenMode::ReadWrite => libc::O_RDWR,
             OpenMode::Direct => libc::O_RDWR | libc::O_DIRECT,
+            OpenMode::ReadDirect => libc::O_RDONLY | libc::O_DIRECT,
             OpenMode::Create => libc::O_RDWR | libc::O_CREAT,
             OpenMode::CreateNew => libc::O_RDWR | libc::O_CREAT | libc::O_EXCL,
         };
@@ -91,15 +105,16 @@ impl Fs for RealFs {
     }
 
     fn read_at(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        let file = std_file(file);
-        let mut done = 0;
-        while done < into.len() {
-            match retry(|| file.read_at(&mut into[done..], offset + done as u64))? {
-                0 => break,
-                n => done += n,
-            }
-        }
-        Ok(done)
+        fill(file, into, offset, 1)
+    }
+
+    fn read_direct(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        // Only the end of the file lies within a block; from there no aligned read goes on.
+        fill(file, into, offset, BLOCK)
+    }
+
+    fn is_cached(&self, file: &File, offset: u64) -> bool {
+        resident::is_resident(file.raw(), offset)
     }
 
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -131,6 +146,12 @@ impl Fs for RealFs {
 
     fn sync(&self, file: &File) -> io::Result<()> {
         std_file(file).sync_data()
+    }
+
+    fn sync_filesystem(&self, dir: &Path) -> io::Result<()> {
+        let dir = std::fs::File::open(dir)?;
+        // SAFETY: no pointers; the descriptor is open.
+        retry(|| check(unsafe { libc::syncfs(dir.as_raw_fd()) })).map(drop)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

@@ -2,22 +2,27 @@
 //!
 //! Every wrapper here is small, safe to call, and the only place where its system call is made.
 
+mod bounded;
 mod event;
 mod fs;
 mod futex;
 mod region;
+mod resident;
 mod socket;
+mod space;
 mod thread;
 mod unnamed;
 
+pub(crate) use bounded::read_bounded;
 pub(crate) use event::EventFd;
 pub(crate) use fs::RealFs;
 pub(crate) use futex::{futex_wait, futex_wake};
 pub(crate) use region::{BLOCK, Pinned, Region};
 pub(crate) use socket::Socket;
+pub(crate) use space::free_bytes;
 pub(crate) use thread::{
     block_signals, coarse_nanos, cpu_nanos, monotonic_nanos, name_thread, random_u64, wall_micros,
-    wall_nanos,
+    wall_nanos, yield_to_others,
 };
 
 use std::io;

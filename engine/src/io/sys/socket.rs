@@ -1,6 +1,6 @@
 //! A non-blocking TCP socket.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::mem::size_of;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -17,6 +17,9 @@ const AF_INET: libc::sa_family_t = libc::AF_INET as libc::sa_family_t;
     reason = "address families are small constants"
 )]
 const AF_INET6: libc::sa_family_t = libc::AF_INET6 as libc::sa_family_t;
+
+/// Most parts of one send (the kernel's `UIO_MAXIOV`).
+const PARTS_MAX: usize = 1024;
 
 /// Size of a structure as the socket calls want it.
 fn length<T>() -> libc::socklen_t {
@@ -138,6 +141,21 @@ impl Socket {
             // SAFETY: reads `bytes.len()` bytes from a live slice.
             let sent =
                 unsafe { libc::send(self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+            usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+        })
+    }
+
+    /// Sends a prefix of `parts`, one behind the other.
+    pub(crate) fn send_vectored(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        // SAFETY: all zeroes is a message without address, buffers and control data.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        // An `IoSlice` has the layout of an `iovec`; the kernel only reads through it.
+        message.msg_iov = parts.as_ptr().cast::<libc::iovec>().cast_mut();
+        message.msg_iovlen = parts.len().min(PARTS_MAX);
+        retry(|| {
+            let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+            // SAFETY: `message` points at `msg_iovlen` live slices.
+            let sent = unsafe { libc::sendmsg(self.as_raw_fd(), &raw const message, flags) };
             usize::try_from(sent).map_err(|_| io::Error::last_os_error())
         })
     }

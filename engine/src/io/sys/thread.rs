@@ -57,6 +57,14 @@ pub(crate) fn name_thread(name: &str) {
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
+/// Gives the calling thread, and threads and kernel workers that it starts, the smallest share of
+/// a core that others want too.
+pub(crate) fn yield_to_others() {
+    const NICEST: i32 = 19;
+    // SAFETY: no pointers; the calling thread's own id. Lowering one's priority is always allowed.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICEST) };
+}
+
 /// Blocks every signal in the calling thread: signals are the application's.
 pub(crate) fn block_signals() {
     // SAFETY: an all-zero sigset_t is valid storage for sigfillset to overwrite.

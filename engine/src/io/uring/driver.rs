@@ -1,17 +1,18 @@
-//! [`Storage`](crate::io::Storage), [`Transport`](crate::io::Transport) and
-//! [`Clock`](crate::io::Clock) of a shard, on one ring.
+//! [`Storage`](crate::io::Storage), [`Steward`](crate::io::Steward) and
+//! [`Clock`](crate::io::Clock) of a shard, on one ring; its socket is in [`transport`](super).
 //!
 //! The ring has neither `DEFER_TASKRUN` nor `COOP_TASKRUN`: completions appear in the shared queue
 //! without a system call, so a spinning shard sees them by reading memory.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use rustls::ClientConfig;
 
-use crate::io::sys::{EventFd, Socket, monotonic_nanos, random_u64};
+use super::transport::Line;
+use crate::io::sys::{EventFd, monotonic_nanos, random_u64};
 use crate::io::{
     Clock, DiskOp, Done, File, Pinned, Reply, Request, Steward, Storage, Token, Transport,
 };
@@ -20,18 +21,15 @@ use crate::steward::StewardHandle;
 
 const ENTRIES: u32 = 64;
 /// Completions that belong to the socket's poll carry this bit and the connection's number.
-const POLL_BIT: u64 = 1 << 63;
+pub(super) const POLL_BIT: u64 = 1 << 63;
 /// Set beside [`POLL_BIT`] for the one-shot poll that waits for room to send.
-const ROOM_BIT: u64 = 1 << 62;
+pub(super) const ROOM_BIT: u64 = 1 << 62;
 /// Completions nobody waits for.
-const IGNORED: u64 = u64::MAX;
-const POLLOUT: u32 = libc::POLLOUT as u32;
+pub(super) const IGNORED: u64 = u64::MAX;
 const EMPTY: libc::iovec = libc::iovec {
     iov_base: std::ptr::null_mut(),
     iov_len: 0,
 };
-/// A poll that was missed is made good after this long (nanoseconds).
-const RECV_ANYWAY: u64 = 1_000_000;
 
 /// An operation with the kernel, with everything it uses.
 struct InFlight {
@@ -51,18 +49,13 @@ pub(crate) struct UringIo {
     iovecs: Box<[[libc::iovec; 2]]>,
     free: Vec<usize>,
     done: std::collections::VecDeque<Done>,
-    socket: Option<Socket>,
-    connection: u64,
-    readable: bool,
-    /// The socket took less than it was given, or is connecting.
-    room_wanted: bool,
-    /// A poll for room to send is armed.
-    room_awaited: bool,
-    last_recv: u64,
+    pub(super) line: Line,
+    /// The settings of TLS connections, if the schema is `wss`.
+    pub(super) tls: Option<Arc<ClientConfig>>,
     steward: StewardHandle,
     gate: Arc<Gate>,
     random: u64,
-    tap: Option<Tap>,
+    pub(super) tap: Option<Tap>,
 }
 
 // SAFETY: the raw pointers in `iovecs` point into memory kept alive by `slots` and are used by
@@ -91,12 +84,8 @@ impl UringIo {
             iovecs: vec![[EMPTY; 2]; ENTRIES as usize].into(),
             free: (0..ENTRIES as usize).rev().collect(),
             done: std::collections::VecDeque::with_capacity(ENTRIES as usize),
-            socket: None,
-            connection: 0,
-            readable: false,
-            room_wanted: false,
-            room_awaited: false,
-            last_recv: 0,
+            line: Line::default(),
+            tls: None,
             steward,
             gate,
             random: random_u64(),
@@ -104,10 +93,16 @@ impl UringIo {
         })
     }
 
+    /// Connections may be made under TLS with these settings.
+    pub(crate) fn with_tls(mut self, tls: Option<Arc<ClientConfig>>) -> Self {
+        self.tls = tls;
+        self
+    }
+
     /// Completions ring `bell` from now on (the shard is about to sleep); so does room to send,
     /// which a shard that is awake finds out by trying.
     pub(crate) fn arm(&mut self, bell: &EventFd) -> io::Result<()> {
-        if self.room_wanted {
+        if self.line.room_wanted {
             self.await_room();
             self.kick();
         }
@@ -122,12 +117,12 @@ impl UringIo {
     /// Whether a completion or an answer waits.
     pub(crate) fn has_input(&mut self) -> bool {
         !self.done.is_empty()
-            || self.readable
+            || self.line.readable
             || !self.ring.completion().is_empty()
             || self.steward.has_reply()
     }
 
-    fn push(&mut self, entry: &squeue::Entry) -> bool {
+    pub(super) fn push(&mut self, entry: &squeue::Entry) -> bool {
         // SAFETY: whatever the entry points to is owned by `slots` (or by nothing, for polls)
         // until its completion was reaped.
         unsafe { self.ring.submission().push(entry) }.is_ok()
@@ -147,12 +142,14 @@ impl UringIo {
             return;
         }
         if data & POLL_BIT != 0 {
-            if data == POLL_BIT | ROOM_BIT | self.connection {
-                self.room_awaited = false;
+            if data == POLL_BIT | ROOM_BIT | self.line.number {
+                self.line.room_awaited = false;
             }
-            if data == POLL_BIT | self.connection {
-                self.readable = true;
-                if !cqueue::more(entry.flags()) && self.socket.is_some() {
+            // A connection that was dropped meanwhile has nothing to read: nobody would ever look,
+            // and the shard would not sleep over it.
+            if data == POLL_BIT | self.line.number && self.line.socket.is_some() {
+                self.line.readable = true;
+                if !cqueue::more(entry.flags()) {
                     self.poll_socket();
                 }
             }
@@ -171,31 +168,6 @@ impl UringIo {
             token: slot.token,
             result,
         });
-    }
-
-    /// Arms a poll that reports every arrival on the socket.
-    fn poll_socket(&mut self) {
-        let Some(socket) = &self.socket else { return };
-        let events = (libc::POLLIN | libc::POLLRDHUP) as u32;
-        let entry = opcode::PollAdd::new(types::Fd(socket.as_raw_fd()), events)
-            .multi(true)
-            .build()
-            .user_data(POLL_BIT | self.connection);
-        // A full queue leaves the timed look at the socket.
-        self.push(&entry);
-    }
-
-    /// Arms a poll that completes when the socket takes bytes (or has connected): it wakes a
-    /// parked shard.
-    fn await_room(&mut self) {
-        let Some(socket) = &self.socket else { return };
-        if self.room_awaited {
-            return;
-        }
-        let entry = opcode::PollAdd::new(types::Fd(socket.as_raw_fd()), POLLOUT)
-            .build()
-            .user_data(POLL_BIT | ROOM_BIT | self.connection);
-        self.room_awaited = self.push(&entry);
     }
 
     /// Waits for everything in flight; the memory it uses is free afterwards.
@@ -313,67 +285,6 @@ impl Steward for UringIo {
 
     fn reply(&mut self) -> Option<Reply> {
         self.steward.reply()
-    }
-}
-
-impl Transport for UringIo {
-    fn dial(&mut self, address: SocketAddr) -> io::Result<()> {
-        self.hang_up();
-        self.connection += 1;
-        self.socket = Some(Socket::dial(address)?);
-        self.room_wanted = true;
-        Ok(())
-    }
-
-    fn dialed(&mut self) -> Option<io::Result<()>> {
-        let outcome = self.socket.as_ref()?.connected()?;
-        if outcome.is_ok() {
-            self.readable = true;
-            self.poll_socket();
-        }
-        Some(outcome)
-    }
-
-    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        let sent = socket.send(bytes);
-        self.room_wanted = match &sent {
-            Ok(sent) => *sent < bytes.len(),
-            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
-        };
-        sent
-    }
-
-    fn recv(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        if !self.readable {
-            let now = monotonic_nanos();
-            if now < self.last_recv + RECV_ANYWAY {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            self.last_recv = now;
-        }
-        // Cleared first: what arrives after the call raises it again.
-        self.readable = false;
-        let wanted = bytes.len();
-        let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        let got = socket.recv(bytes);
-        self.readable = matches!(got, Ok(n) if n == wanted);
-        if let (Some(tap), Ok(got)) = (&mut self.tap, &got) {
-            tap(&bytes[..*got]);
-        }
-        got
-    }
-
-    fn hang_up(&mut self) {
-        if let Some(socket) = self.socket.take() {
-            let remove = opcode::PollRemove::new(POLL_BIT | self.connection).build();
-            self.push(&remove.user_data(IGNORED));
-            socket.shut_down();
-            self.kick();
-        }
-        self.readable = false;
-        self.room_wanted = false;
-        self.room_awaited = false;
     }
 }
 

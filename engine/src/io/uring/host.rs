@@ -168,8 +168,7 @@ impl Drop for ThreadGuard {
             "the shard's thread could not start; raise the limits on descriptors (ulimit -n) and \
              locked memory (ulimit -l)"
         };
-        self.gate.fail(Terminal::local(reason.to_owned()));
-        self.gate.shut();
+        self.gate.panicked(Terminal::local(reason.to_owned()));
     }
 }
 

@@ -2,9 +2,13 @@
 //! through it, and a glommio executor that hosts the turns.
 
 mod driver;
+mod here;
 mod host;
 mod probe;
+pub(crate) mod tls;
+mod transport;
 
 pub(crate) use driver::{Tap, UringIo};
+pub(crate) use here::run_here;
 pub(crate) use host::{Hosted, spawn};
 pub(crate) use probe::probe;

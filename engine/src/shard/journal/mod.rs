@@ -340,6 +340,8 @@ impl Journal {
             .map_or(0, |files| files.dictionary_bytes);
         counters.disk_bytes.set(self.allocated + dictionary);
         counters.symbols.set(u64::from(self.dictionary.len()));
+        counters.fsn_next.set(self.published.0);
+        counters.fsn_acked.set(self.acked.0);
     }
 
     fn segment(&self, key: u64) -> Option<&Segment> {

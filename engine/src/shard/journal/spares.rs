@@ -30,7 +30,7 @@ impl Journal {
                     self.gate.counters.disk_errors.add(1);
                 }
             }
-            Reply::Opened { .. } | Reply::Closed | Reply::Resolved { .. } => {}
+            Reply::Opened { .. } | Reply::Closed | Reply::Kept(_) | Reply::Resolved(_) => {}
         }
     }
 

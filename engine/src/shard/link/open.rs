@@ -1,10 +1,12 @@
 //! From the upgrade's answer to an open connection.
 
-use forebay_wire::upgrade::UpgradeReply;
+use forebay_wire::upgrade::{UpgradeError, UpgradeReply};
 use forebay_wire::ws::Reader;
 
 use super::{Link, RESPONSE_BYTES_MAX, State};
+use crate::delivery::Failure;
 use crate::io::Io;
+use crate::observe::ConnectionEvent;
 use crate::shard::journal::Journal;
 
 impl Link {
@@ -62,16 +64,39 @@ impl Link {
     /// The server speaks QWP: everything of a connection starts afresh.
     fn opened(&mut self, journal: &Journal, now: u64) {
         self.endpoints.succeeded();
-        if self.ever_connected {
+        let endpoint = self.endpoints.name();
+        let before = self.connected_to.replace(endpoint.clone());
+        if before.is_some() {
             self.gate.counters.reconnects_succeeded.add(1);
         }
-        self.ever_connected = true;
-        self.progressed = false;
-        self.silent_since = None;
+        self.tell(match before {
+            None => ConnectionEvent::Connected { endpoint },
+            Some(from) if from == endpoint => ConnectionEvent::Reconnected { endpoint },
+            Some(from) => ConnectionEvent::FailedOver { from, to: endpoint },
+        });
+        (self.attempts, self.rounds) = (0, 0);
         self.reader = Reader::new(RESPONSE_BYTES_MAX);
+        self.talk.opened(now);
         self.out.restart(journal);
         self.replay.reset();
         self.state = State::Open;
         self.gate.connection(true, now);
+    }
+
+    fn upgrade_failed(&mut self, io: &mut impl Io, error: &UpgradeError, now: u64) {
+        let cause = error.to_string();
+        let failure = match error {
+            UpgradeError::Auth { .. } => {
+                self.tell(ConnectionEvent::AuthFailed {
+                    endpoint: self.endpoints.name(),
+                    cause: cause.clone(),
+                });
+                return self.auth_refused(io, cause, now);
+            }
+            UpgradeError::RoleReject { transient, .. } => Failure::Role { soon: *transient },
+            UpgradeError::DurableMismatch { .. } => Failure::DurableMismatch,
+            _ => Failure::Transport,
+        };
+        self.attempt_failed(io, failure, &cause, now);
     }
 }

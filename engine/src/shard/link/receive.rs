@@ -3,11 +3,13 @@
 use std::io;
 
 use forebay_wire::response::{self, Response, Status};
-use forebay_wire::ws::{self, Event, Opcode};
+use forebay_wire::upgrade::DurableTier;
+use forebay_wire::ws::{self, Event, Opcode, close};
 
-use super::{Link, RESPONSE_BYTES_MAX};
-use crate::delivery::{Policy, policy};
+use super::{Link, RESPONSE_BYTES_MAX, State};
+use crate::delivery::{End, Failure};
 use crate::io::Io;
+use crate::observe::{self, Policy, SenderError};
 use crate::shard::journal::Journal;
 
 /// What a message of the server leads to.
@@ -16,13 +18,21 @@ enum Verdict {
     Go,
     /// Answer with these bytes.
     Answer(Opcode, Vec<u8>),
-    /// The connection is over, nobody's fault.
-    Reconnect(String),
-    /// The connection is over because of what we sent.
-    Strike(String),
+    /// The connection is over; a CLOSE of the server is answered with the code.
+    Over {
+        end: End,
+        failure: Failure,
+        reason: String,
+        echo: Option<u16>,
+    },
+    /// What was put off until nothing more comes is due.
+    Parted,
     /// The sender is over.
-    Terminal(String),
+    Terminal(SenderError, String),
 }
+
+/// Looks at the socket at most before it is dropped.
+const LAST_LOOKS_MAX: u32 = 64;
 
 impl Link {
     /// Receives into the inbox; returns the bytes received, 0 when nothing is there.
@@ -50,6 +60,9 @@ impl Link {
         if nothing {
             return false;
         }
+        if matches!(outcome, Ok(got) if got > 0) {
+            self.talk.heard(now);
+        }
         // What arrived before the end of the stream still counts.
         if !self.read_inbox(io, journal, now) {
             return true;
@@ -57,9 +70,31 @@ impl Link {
         match outcome {
             Ok(got) => got > 0,
             Err(reason) => {
-                self.failed(io, &reason, now);
+                if matches!(self.state, State::Parting(_)) {
+                    self.finish_parting(io, now);
+                } else {
+                    self.failed(io, &reason, now);
+                }
                 true
             }
+        }
+    }
+
+    /// The socket takes nothing any more: what it still holds for us is read, then it is dropped.
+    pub(super) fn broken(
+        &mut self,
+        io: &mut impl Io,
+        journal: &mut Journal,
+        reason: &str,
+        now: u64,
+    ) {
+        for _ in 0..LAST_LOOKS_MAX {
+            if !matches!(self.state, State::Open) || !self.receive(io, journal, now) {
+                break;
+            }
+        }
+        if matches!(self.state, State::Open) {
+            self.failed(io, reason, now);
         }
     }
 
@@ -71,12 +106,12 @@ impl Link {
         let mut open = true;
         while open {
             let verdict = match reader.next(&inbox[start..self.inbox_used]) {
-                Err(violation) => Verdict::Strike(format!("protocol violation: {violation}")),
+                Err(violation) => self.violated(format!("protocol violation: {violation}")),
                 Ok(step) => {
                     start += step.consumed;
                     match step.event {
                         None => break,
-                        Some(event) => self.heard(event, journal),
+                        Some(event) => self.heard(event, journal, now),
                     }
                 }
             };
@@ -93,63 +128,104 @@ impl Link {
         open
     }
 
-    fn heard(&mut self, event: Event<'_>, journal: &mut Journal) -> Verdict {
+    fn heard(&mut self, event: Event<'_>, journal: &mut Journal, now: u64) -> Verdict {
         match event {
-            Event::Binary(bytes) => match response::parse(bytes) {
-                Ok(answer) => self.answered(answer, journal),
-                Err(error) => Verdict::Strike(format!("malformed answer: {error}")),
-            },
-            Event::Ping(payload) => Verdict::Answer(Opcode::Pong, payload.to_vec()),
-            Event::Pong(_) => Verdict::Go,
-            Event::Close { code, reason } => {
-                let text = format!("the server closed: code {code:?} {reason}");
-                match code {
-                    Some(1000 | 1001) => Verdict::Reconnect(text),
-                    _ if self.out.window.is_used() => Verdict::Strike(text),
-                    _ => Verdict::Reconnect(text),
+            Event::Binary(bytes) => {
+                let local = matches!(
+                    self.durable,
+                    Some(DurableTier::Local | DurableTier::LocalAndReplicated)
+                );
+                match response::parse_with(bytes, local) {
+                    Ok(answer) => self.answered(answer, journal, now),
+                    Err(_) if self.talk.is_silenced() => Verdict::Go,
+                    Err(error) => self.violated(format!("malformed answer: {error}")),
                 }
             }
+            Event::Ping(payload) => Verdict::Answer(Opcode::Pong, payload.to_vec()),
+            Event::Pong(_) => Verdict::Go,
+            Event::Close { .. } if self.talk.is_silenced() => Verdict::Parted,
+            Event::Close { code, reason } => Verdict::Over {
+                end: self.talk.closed(code),
+                failure: Failure::Transport,
+                reason: match code {
+                    Some(code) => format!("the server closed with code {code} {reason}"),
+                    None => "the server closed without a code".to_owned(),
+                },
+                echo: Some(close::reply_code(code)),
+            },
         }
     }
 
-    fn answered(&mut self, answer: Response<'_>, journal: &mut Journal) -> Verdict {
+    /// Something that no server should say.
+    fn violated(&self, reason: String) -> Verdict {
+        if self.talk.is_silenced() {
+            return Verdict::Parted;
+        }
+        Verdict::Over {
+            end: self.talk.blamed(),
+            failure: Failure::Transport,
+            reason,
+            echo: None,
+        }
+    }
+
+    fn answered(&mut self, answer: Response<'_>, journal: &mut Journal, now: u64) -> Verdict {
         match answer {
-            Response::Ok { seq, .. } => {
+            Response::Ok { seq, tables } => {
                 self.gate.counters.oks_received.add(1);
-                if let Some(acked) = self.out.window.confirmed(seq)
-                    && acked > journal.acked()
-                {
-                    journal.acknowledge(acked);
-                    self.progressed = true;
-                    self.poison.clear();
-                    self.backoff.reset();
-                }
-                Verdict::Go
+                self.talk.ok(seq, &tables, now);
             }
-            // Never asked for in this version: informational.
-            Response::DurableAck { .. } | Response::LocalDurableAck { .. } => Verdict::Go,
+            Response::DurableAck { tables } if self.durable != Some(DurableTier::Local) => {
+                self.gate.counters.durable_acks_received.add(1);
+                self.talk.durable_ack(&tables, now);
+            }
+            Response::LocalDurableAck { tables } if self.durable == Some(DurableTier::Local) => {
+                self.gate.counters.durable_acks_received.add(1);
+                self.talk.durable_ack(&tables, now);
+            }
+            // Progress towards a stronger tier, or never asked for: informational.
+            Response::DurableAck { .. } | Response::LocalDurableAck { .. } => {}
+            Response::Error { .. } if self.talk.is_silenced() => {}
             Response::Error {
                 status,
                 seq,
                 message,
-            } => {
-                self.gate.counters.server_errors.add(1);
-                self.refused(status, seq, message)
-            }
+            } => return self.refused(status, seq, message),
         }
+        journal.acknowledge(self.talk.acked());
+        Verdict::Go
     }
 
-    fn refused(&self, status: Status, seq: i64, message: &str) -> Verdict {
-        let frame = self
-            .out
-            .window
-            .named(seq)
-            .map_or_else(|| "none".to_owned(), |f| f.to_string());
-        let text = format!("{status} for frame {frame}: {message}");
-        match policy(status) {
-            Policy::Terminal => Verdict::Terminal(text),
-            Policy::Retriable => Verdict::Strike(text),
-            Policy::RetriableOther => Verdict::Reconnect(text),
+    fn refused(&mut self, status: Status, seq: i64, message: &str) -> Verdict {
+        self.gate.counters.server_errors.add(1);
+        let refusal = self.talk.refused(status, seq);
+        let frame = refusal
+            .frame
+            .map_or_else(|| "no frame".to_owned(), |frame| format!("frame {frame}"));
+        let reason = format!("{status} for {frame}: {message}");
+        let error = self.error_of(&refusal, status, seq, message);
+        if refusal.policy == Policy::Terminal && !refusal.stale {
+            return Verdict::Terminal(error, reason);
+        }
+        if refusal.policy == Policy::Abandoned
+            && !refusal.stale
+            && let Some(frame) = refusal.frame
+        {
+            // Told of when the culprit is known and kept.
+            self.talk.divide(frame, refusal.table, message.to_owned());
+        } else {
+            self.gate.events.push(observe::Event::Error(error));
+        }
+        let failure = if refusal.policy == Policy::RetriableOther {
+            Failure::Role { soon: false }
+        } else {
+            Failure::Transport
+        };
+        Verdict::Over {
+            end: self.talk.end_of(&refusal),
+            failure,
+            reason,
+            echo: None,
         }
     }
 
@@ -161,18 +237,21 @@ impl Link {
                 self.say(io, opcode, &payload);
                 return true;
             }
-            Verdict::Reconnect(reason) => {
-                self.say_goodbye(io);
-                self.failed(io, &reason, now);
+            Verdict::Over {
+                end,
+                failure,
+                reason,
+                echo,
+            } => {
+                if let Some(code) = echo {
+                    self.say_goodbye(io, code);
+                }
+                self.over(io, end, failure, reason, now);
+                // A parting reads on.
+                return matches!(self.state, State::Parting(_));
             }
-            Verdict::Strike(reason) => {
-                self.say_goodbye(io);
-                self.struck(io, &reason, now);
-            }
-            Verdict::Terminal(reason) => {
-                self.say_goodbye(io);
-                self.terminal(io, reason, now);
-            }
+            Verdict::Parted => self.finish_parting(io, now),
+            Verdict::Terminal(error, reason) => self.rejected(io, error, reason, now),
         }
         false
     }

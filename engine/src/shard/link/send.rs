@@ -1,15 +1,13 @@
-//! What goes out: catch-up, frames masked from the journal's memory, control frames.
+//! What goes out: frames masked from the journal's memory, control frames.
 
 use std::io;
 use std::sync::Arc;
 
-use forebay_wire::control;
-use forebay_wire::header::{Flags, HEADER_LEN, Header};
-use forebay_wire::varint;
+use forebay_wire::header::{Flags, Header};
 use forebay_wire::ws::{Opcode, append_client_frame, close, encode_client_header, mask};
 
 use super::{Link, State};
-use crate::delivery::Window;
+use crate::delivery::{Conversation, End, Failure};
 use crate::fsn::Fsn;
 use crate::io::{Io, Transport};
 use crate::router::gate::Gate;
@@ -19,7 +17,7 @@ use crate::slot::Dictionary;
 use crate::slot::frame::FRAME_HEADER_BYTES;
 
 /// Bytes gathered for one write to the socket.
-const OUTBOX_BYTES: usize = 256 << 10;
+pub(super) const OUTBOX_BYTES: usize = 256 << 10;
 /// Most bytes handed to the socket in one turn: acknowledgements and the intake wait no longer.
 const TURN_BYTES_MAX: usize = 1 << 20;
 /// Most frames passed over in one turn because they were acked before.
@@ -28,13 +26,13 @@ const SKIPS_MAX: u32 = 4096;
 const PONG_BACKLOG_MAX: usize = 1 << 20;
 /// Most bytes of a WebSocket frame header from a client.
 const HEADER_BYTES_MAX: usize = 14;
-/// Budget of a catch-up message when the server names no cap.
-const CATCH_UP_BYTES_MAX: u64 = 1 << 20;
 
 /// Why a frame cannot be sent on this connection.
-enum Unsent {
+pub(super) enum Unsent {
     /// Another connection may take it.
     Later(String),
+    /// Another server may take it.
+    Blocked(String),
     /// No connection will.
     Never(String),
 }
@@ -42,24 +40,23 @@ enum Unsent {
 /// Where the sender stands and what waits for the socket.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    gate: Arc<Gate>,
-    pub(super) window: Window,
+    pub(super) gate: Arc<Gate>,
     pub(super) position: Position,
     /// Everything below was sent at least once: sending it again is a replay.
     sent_before: Fsn,
     pub(super) batch_bytes_max: Option<u64>,
     /// Symbols registered on this connection, by catch-up and by frames' own deltas.
-    registered: u32,
+    pub(super) registered: u32,
     buffer: Vec<u8>,
-    used: usize,
+    pub(super) used: usize,
     sent: usize,
+    said_goodbye: bool,
 }
 
 impl Outgoing {
     pub(super) fn new(journal: &Journal, gate: Arc<Gate>) -> Self {
         Self {
             gate,
-            window: Window::new(journal.acked()),
             position: journal.start_of(journal.acked()),
             sent_before: journal.acked(),
             batch_bytes_max: None,
@@ -67,14 +64,15 @@ impl Outgoing {
             buffer: vec![0; OUTBOX_BYTES],
             used: 0,
             sent: 0,
+            said_goodbye: false,
         }
     }
 
     /// A fresh connection: catch-up, then everything that is not acked.
     pub(super) fn restart(&mut self, journal: &Journal) {
-        self.window = Window::new(journal.acked());
         self.position = journal.start_of(journal.acked());
         self.registered = 0;
+        self.said_goodbye = false;
         (self.used, self.sent) = (0, 0);
     }
 
@@ -113,7 +111,7 @@ impl Outgoing {
     }
 
     /// Puts a message behind what waits, as one masked frame.
-    fn gather(&mut self, random: u64, payload: &[u8]) {
+    pub(super) fn gather(&mut self, random: u64, payload: &[u8]) {
         let key = key(random);
         let header = encode_client_header(Opcode::Binary, payload.len(), key);
         let room = self.room(header.len() + payload.len());
@@ -126,14 +124,19 @@ impl Outgoing {
     /// are passed over. `false` when the outbox is full of what must go first.
     fn take(
         &mut self,
-        random: u64,
+        talk: &mut Conversation,
+        (random, now): (u64, u64),
         payload: &[u8],
         dictionary: &Dictionary,
     ) -> Result<bool, Unsent> {
         let fsn = self.position.fsn;
-        if fsn >= self.window.sent() {
-            assert_eq!(fsn, self.window.sent(), "frames are sent in order");
-            if !self.catch_up(random, payload, dictionary)? {
+        if fsn >= talk.window.sent() {
+            assert_eq!(fsn, talk.window.sent(), "frames are sent in order");
+            // Of a divided frame maybe nothing is left that would bring its symbols.
+            let brings = talk
+                .split_of(fsn)
+                .is_none_or(|split| split.due().next().is_some());
+            if !self.catch_up(talk, random, (payload, brings), dictionary)? {
                 return Ok(false);
             }
             if let Some(cap) = self
@@ -142,12 +145,19 @@ impl Outgoing {
             {
                 self.gate.counters.blocked_by_cap.add(1);
                 let bytes = payload.len();
-                return Err(Unsent::Later(format!(
+                return Err(Unsent::Blocked(format!(
                     "frame {fsn} of {bytes} bytes exceeds the server's cap {cap}"
                 )));
             }
-            self.gather(random, payload);
-            self.window.sent_frame();
+            if is_deferred(payload) {
+                talk.window.defers();
+            }
+            if talk.split_of(fsn).is_some() {
+                self.gather_parts(talk, (random, now), (fsn, payload))?;
+            } else {
+                self.gather(random, payload);
+                talk.sent_frame(now);
+            }
             self.gate.counters.frames_sent.add(1);
             if fsn < self.sent_before {
                 self.gate.counters.frames_replayed.add(1);
@@ -159,76 +169,26 @@ impl Outgoing {
         self.position.fsn = fsn.plus(1);
         Ok(true)
     }
-
-    /// Registers the symbols that the frame at the present position builds on and that this
-    /// connection does not know: what earlier connections' frames introduced. In pieces below the
-    /// server's cap; `false` when the outbox is full before all is said.
-    fn catch_up(
-        &mut self,
-        random: u64,
-        payload: &[u8],
-        dictionary: &Dictionary,
-    ) -> Result<bool, Unsent> {
-        // A frame without a delta brings its own symbols, or none.
-        let Some((start, end)) = delta(payload) else {
-            return Ok(true);
-        };
-        if start > dictionary.len() || end > dictionary.len() {
-            let known = dictionary.len();
-            return Err(Unsent::Never(format!(
-                "a stored frame needs symbols {start}..{end}, {known} are known: the dictionary \
-                 is damaged; keep a copy of the slot and start with a new sender_id"
-            )));
-        }
-        let reserve = control::CATCH_UP_RESERVE as u64;
-        let cap = self
-            .batch_bytes_max
-            .unwrap_or(CATCH_UP_BYTES_MAX)
-            .min(CATCH_UP_BYTES_MAX);
-        let budget = usize::try_from(cap.saturating_sub(reserve))
-            .unwrap_or(usize::MAX)
-            .max(1);
-        let mut message = Vec::new();
-        while self.registered < start {
-            if self.used >= OUTBOX_BYTES / 2 {
-                return Ok(false);
-            }
-            let from = self.registered;
-            let to = fitting(dictionary, from, start, budget);
-            let entries = dictionary.entries(from, to);
-            if entries.len() > budget {
-                self.gate.counters.blocked_by_cap.add(1);
-                return Err(Unsent::Later(format!(
-                    "symbol {from} exceeds the server's message cap of {cap}"
-                )));
-            }
-            message.clear();
-            let count = u64::from(to - from);
-            control::write_catch_up(&mut message, u64::from(from), count, entries);
-            self.gather(random.rotate_left(from % 64) ^ u64::from(from), &message);
-            self.window.sent_catch_up();
-            self.registered = to;
-        }
-        self.registered = self.registered.max(end);
-        Ok(true)
-    }
 }
 
 impl Link {
     /// Fills the outbox and hands it to the socket. `true` if anything moved.
-    pub(super) fn send(&mut self, io: &mut impl Io, journal: &Journal, now: u64) -> bool {
+    pub(super) fn send(&mut self, io: &mut impl Io, journal: &mut Journal, now: u64) -> bool {
         let mut moved = false;
         let mut budget = TURN_BYTES_MAX;
         loop {
             if !self.out.pending() {
                 (self.out.sent, self.out.used) = (0, 0);
                 let before = self.out.position;
-                let filled = self.fill_outbox(io, journal);
+                let filled = self.fill_outbox(io, journal, now);
                 // Frames passed over are progress too: the shard must not go to sleep over them.
                 moved |= self.out.position != before;
                 if let Err(reason) = filled {
                     match reason {
                         Unsent::Later(reason) => self.failed(io, &reason, now),
+                        Unsent::Blocked(reason) => {
+                            self.over(io, End::Blocked, Failure::Transport, reason, now);
+                        }
                         Unsent::Never(reason) => self.damaged(io, reason, now),
                     }
                     return true;
@@ -242,21 +202,21 @@ impl Link {
                 Ok(true) => moved = true,
                 Ok(false) => return moved,
                 Err(error) => {
-                    self.failed(io, &format!("send: {error}"), now);
+                    self.broken(io, journal, &format!("send: {error}"), now);
                     return true;
                 }
             }
-            let more = self.out.window.sent() < journal.published();
+            let more = self.talk.window.sent() < journal.published();
             if self.out.pending() || !more || budget == 0 {
                 return moved;
             }
         }
     }
 
-    fn fill_outbox(&mut self, io: &mut impl Io, journal: &Journal) -> Result<(), Unsent> {
+    fn fill_outbox(&mut self, io: &mut impl Io, journal: &Journal, now: u64) -> Result<(), Unsent> {
         let mut skips = SKIPS_MAX;
         while self.out.used < OUTBOX_BYTES / 2 && skips > 0 {
-            if self.out.position.fsn < self.out.window.sent() {
+            if self.out.position.fsn < self.talk.window.sent() {
                 skips -= 1;
             }
             if journal.read_at(&mut self.out.position).is_none() {
@@ -273,7 +233,17 @@ impl Link {
                     Fetch::Corrupt(reason) => return Err(Unsent::Never(reason)),
                 },
             };
-            if !self.out.take(random, payload, &journal.dictionary)? {
+            let (talk, dictionary) = (&mut self.talk, &journal.dictionary);
+            if let Some(keeper) = &mut self.keeper
+                && talk.split_of(position.fsn).is_some()
+            {
+                let server = self.endpoints.name();
+                let frame = (position.fsn, payload);
+                if !keeper.keep(io, talk, frame, dictionary, &server)? {
+                    break;
+                }
+            }
+            if !self.out.take(talk, (random, now), payload, dictionary)? {
                 break;
             }
         }
@@ -290,50 +260,34 @@ impl Link {
         self.out.room(frame.len()).copy_from_slice(&frame);
     }
 
-    /// Sends CLOSE 1000 as far as the socket takes it at once (unless a frame is half sent).
-    pub(super) fn say_goodbye(&mut self, io: &mut impl Io) {
-        if matches!(self.state, State::Open) && !self.out.pending() {
-            (self.out.sent, self.out.used) = (0, 0);
-            self.say(io, Opcode::Close, &close::payload(1000, ""));
+    /// Sends CLOSE with `code` as far as the socket takes it at once (unless a frame is half sent).
+    pub(super) fn say_goodbye(&mut self, io: &mut impl Io, code: u16) {
+        if !matches!(self.state, State::Open | State::Parting(_)) || self.out.said_goodbye {
+            return;
+        }
+        if self.out.pending() {
             // A courtesy: the connection is dropped whether or not it arrives.
             let _ = self.out.flush(io);
+        }
+        if !self.out.pending() {
+            (self.out.sent, self.out.used) = (0, 0);
+            self.say(io, Opcode::Close, &close::payload(code, ""));
+            let _ = self.out.flush(io);
+            self.out.said_goodbye = true;
         }
     }
 
     /// The engine closes: an orderly end of the conversation.
     pub(crate) fn stop(&mut self, io: &mut impl Io) {
-        self.say_goodbye(io);
+        self.say_goodbye(io, close::NORMAL);
         io.hang_up();
         self.state = State::Stopped;
     }
 }
 
-/// The symbols that a message introduces, as ids `start..end`.
-fn delta(payload: &[u8]) -> Option<(u32, u32)> {
-    let header = Header::parse(payload).ok()?;
-    if !header.flags.contains(Flags::DELTA_SYMBOL_DICT) {
-        return None;
-    }
-    let rest = payload.get(HEADER_LEN..)?;
-    let (start, used) = varint::decode(rest).ok()?;
-    let (count, _) = varint::decode(rest.get(used..)?).ok()?;
-    let end = start.checked_add(count)?;
-    Some((u32::try_from(start).ok()?, u32::try_from(end).ok()?))
-}
-
-/// The end of the longest run of symbols from `from`, below `end`, whose entries fit `budget`
-/// bytes; at least one.
-fn fitting(dictionary: &Dictionary, from: u32, end: u32, budget: usize) -> u32 {
-    let (mut fits, mut over) = (from + 1, end + 1);
-    while over - fits > 1 {
-        let middle = fits.midpoint(over);
-        if dictionary.entries(from, middle).len() <= budget {
-            fits = middle;
-        } else {
-            over = middle;
-        }
-    }
-    fits
+/// Whether a message leaves its rows uncommitted: only foreign clients write such frames.
+fn is_deferred(payload: &[u8]) -> bool {
+    Header::parse(payload).is_ok_and(|header| header.flags.contains(Flags::DEFER_COMMIT))
 }
 
 fn key(random: u64) -> [u8; 4] {

@@ -31,6 +31,7 @@ fn decide(head: u64, active: u64, found: &[Candidate]) -> Result<Vec<u64>, Strin
         head,
         active,
         damaged: &[],
+        blank: None,
     };
     let chain = judge
         .decide(found.to_vec())
@@ -128,6 +129,7 @@ fn an_empty_active_is_not_trusted_beside_a_damaged_file() {
         head: 0,
         active: 0,
         damaged: &damaged,
+        blank: None,
     };
     assert!(judge.decide(vec![candidate(0, 0, 0)]).is_err());
     assert!(judge.decide(vec![]).is_err());

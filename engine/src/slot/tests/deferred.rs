@@ -73,7 +73,7 @@ fn assert_retired(segments: &[&[bool]], next: u64) {
 }
 
 #[test]
-fn an_unfinished_group_is_taken_out_wherever_it_begins() {
+fn crash_inside_deferred_group() {
     assert_retired(&[&[false, false, true, true]], 2);
     assert_retired(&[&[true, true, true]], 0);
     assert_retired(&[&[false, true], &[true, true]], 1);

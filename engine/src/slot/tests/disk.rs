@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::io::{Entry, EntryKind, File, FileOwner, Fs, Machine, OpenMode};
+use crate::io::{BLOCK, Entry, EntryKind, File, FileOwner, Fs, Machine, OpenMode};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Node {
@@ -37,6 +37,7 @@ struct State {
     pid: u32,
     machine: Machine,
     randoms: u64,
+    before_piece: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 /// The disk. Clones share it.
@@ -149,6 +150,18 @@ impl Disk {
         self.state().refused = call;
     }
 
+    /// Calls `hook` before every read of a large piece, on the thread that reads.
+    pub(crate) fn before_pieces(&self, hook: impl Fn() + Send + Sync + 'static) {
+        self.state().before_piece = Some(Arc::new(hook));
+    }
+
+    fn pause(&self, len: usize) {
+        let hook = self.state().before_piece.clone();
+        if let Some(hook) = hook.filter(|_| len > 65_536) {
+            hook();
+        }
+    }
+
     /// The changing calls since the last time, as text.
     pub(crate) fn trace(&self) -> Vec<String> {
         std::mem::take(&mut self.state().trace)
@@ -244,7 +257,10 @@ impl State {
 
     fn buffered(&mut self, file: &File) -> usize {
         let (inode, mode) = self.handles[&file.raw()];
-        assert_ne!(mode, OpenMode::Direct, "buffered call on a direct file");
+        assert!(
+            !matches!(mode, OpenMode::Direct | OpenMode::ReadDirect),
+            "buffered call on a direct file"
+        );
         inode
     }
 
@@ -335,6 +351,7 @@ impl Fs for Disk {
     }
 
     fn read_at(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.pause(into.len());
         if let Some(("read", errno)) = self.state().refused {
             return Err(io::Error::from_raw_os_error(errno));
         }
@@ -345,6 +362,29 @@ impl Fs for Disk {
         let len = bytes.len().min(into.len());
         into[..len].copy_from_slice(&bytes[..len]);
         Ok(len)
+    }
+
+    fn read_direct(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.pause(into.len());
+        if let Some(("read" | "direct read", errno)) = self.state().refused {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        let state = self.state();
+        let (inode, mode) = state.handles[&file.raw()];
+        assert_eq!(mode, OpenMode::ReadDirect);
+        let from = usize::try_from(offset).unwrap();
+        for value in [into.as_ptr() as usize, into.len(), from] {
+            assert!(value.is_multiple_of(BLOCK), "direct read of half a block");
+        }
+        let bytes = state.inodes[inode].now.get(from..).unwrap_or_default();
+        let len = bytes.len().min(into.len());
+        into[..len].copy_from_slice(&bytes[..len]);
+        Ok(len)
+    }
+
+    fn is_cached(&self, file: &File, offset: u64) -> bool {
+        let page = usize::try_from(offset).unwrap() / BLOCK;
+        (self.state().inode(file) + page).is_multiple_of(2)
     }
 
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -384,6 +424,12 @@ impl Fs for Disk {
         let inode = state.inode(file);
         let inode = &mut state.inodes[inode];
         inode.stable.clone_from(&inode.now);
+        Ok(())
+    }
+
+    fn sync_filesystem(&self, _dir: &Path) -> io::Result<()> {
+        drop(self.step("syncfs", "")?);
+        self.settle();
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::fsn::Fsn;
 use crate::io::sys::RealFs;
 use crate::io::{Fs, OpenMode};
-use crate::slot::{Drained, OpenedSlot, SlotOptions, close_drained, open};
+use crate::slot::{Drained, OpenedSlot, RecoveryProgress, SlotOptions, close_drained, open};
 
 fn options(root: &Path) -> SlotOptions {
     SlotOptions {
@@ -18,6 +18,7 @@ fn options(root: &Path) -> SlotOptions {
         segment_bytes: 64 * 1024,
         total_bytes: 1 << 20,
         lock_retry: Duration::from_millis(10),
+        progress: RecoveryProgress::new(),
     }
 }
 

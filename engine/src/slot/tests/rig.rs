@@ -11,7 +11,9 @@ use crate::fsn::Fsn;
 use crate::io::{Fs, OpenMode};
 use crate::slot::frame::{FrameHeader, crc};
 use crate::slot::segment::SegmentHeader;
-use crate::slot::{Drained, OpenedSlot, SetAside, SlotOptions, close_drained, make_spare, open};
+use crate::slot::{
+    Drained, OpenedSlot, RecoveryProgress, SetAside, SlotOptions, close_drained, make_spare, open,
+};
 
 pub(crate) const SEGMENT_BYTES: u64 = 64 * 1024;
 pub(crate) const SLOT: &str = "/d/sf/id";
@@ -23,6 +25,7 @@ pub(crate) fn options() -> SlotOptions {
         segment_bytes: SEGMENT_BYTES,
         total_bytes: 100 * SEGMENT_BYTES,
         lock_retry: Duration::ZERO,
+        progress: RecoveryProgress::new(),
     }
 }
 

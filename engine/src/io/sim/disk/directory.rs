@@ -10,8 +10,8 @@ use super::super::random::Rng;
 pub(super) enum Node {
     /// A file, by number.
     File(usize),
-    /// A directory, known by its path.
-    Directory,
+    /// A directory, by number.
+    Directory(usize),
 }
 
 #[derive(Debug, Clone)]

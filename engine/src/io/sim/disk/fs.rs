@@ -9,7 +9,7 @@ use super::super::fate::{Event, Fate};
 use super::directory::{Directory, Node};
 use super::inode::Inode;
 use super::{Handle, SimDisk, State, index, split};
-use crate::io::{Entry, EntryKind, File, Fs, Machine, OpenMode};
+use crate::io::{BLOCK, Entry, EntryKind, File, Fs, Machine, OpenMode};
 
 /// File calls of one incarnation. Clones share their fate.
 #[derive(Debug, Clone)]
@@ -104,7 +104,8 @@ fn missing() -> io::Error {
 
 impl State {
     fn directory(&mut self, path: &Path) -> io::Result<&mut Directory> {
-        self.directories.get_mut(path).ok_or_else(missing)
+        let number = self.find(path).ok_or_else(missing)?;
+        Ok(&mut self.directories[number])
     }
 
     fn inode_mut(&mut self, file: &File) -> &mut Inode {
@@ -115,28 +116,30 @@ impl State {
 
 impl Fs for SimFs {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        if self.look()?.directories.contains_key(path) {
+        if self.look()?.find(path).is_some() {
             return Err(io::Error::from_raw_os_error(libc::EEXIST));
         }
         let (parent, name) = split(path)?;
         let mut state = self.step("create directory", On::Path(path))?;
-        state.directory(&parent)?.link(&name, Node::Directory);
+        let number = state.directories.len();
         state
-            .directories
-            .insert(path.to_path_buf(), Directory::default());
+            .directory(&parent)?
+            .link(&name, Node::Directory(number));
+        state.directories.push(Directory::default());
         Ok(())
     }
 
     fn entries(&self, dir: &Path) -> io::Result<Vec<Entry>> {
         let state = self.look()?;
-        let directory = state.directories.get(dir).ok_or_else(missing)?;
+        let number = state.find(dir).ok_or_else(missing)?;
+        let directory = &state.directories[number];
         let entry = |(name, node): (&String, Node)| match node {
             Node::File(inode) => Entry {
                 name: name.clone(),
                 kind: EntryKind::File,
                 bytes: state.inodes[inode].bytes().len() as u64,
             },
-            Node::Directory => Entry {
+            Node::Directory(_) => Entry {
                 name: name.clone(),
                 kind: EntryKind::Directory,
                 bytes: 0,
@@ -149,7 +152,9 @@ impl Fs for SimFs {
         let (parent, name) = split(path)?;
         let found = self.look()?.directory(&parent)?.get(&name);
         let (mut state, inode) = match (found, mode) {
-            (Some(Node::Directory), _) => return Err(io::Error::from_raw_os_error(libc::EISDIR)),
+            (Some(Node::Directory(_)), _) => {
+                return Err(io::Error::from_raw_os_error(libc::EISDIR));
+            }
             (Some(Node::File(_)), OpenMode::CreateNew) => {
                 return Err(io::Error::from_raw_os_error(libc::EEXIST));
             }
@@ -180,6 +185,28 @@ impl Fs for SimFs {
         let len = bytes.len().min(into.len());
         into[..len].copy_from_slice(&bytes[..len]);
         Ok(len)
+    }
+
+    fn read_direct(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        let state = self.look()?;
+        let (inode, mode) = state.handle(file);
+        assert_eq!(mode, OpenMode::ReadDirect, "a direct read of another file");
+        let aligned = |value: usize| value.is_multiple_of(BLOCK);
+        assert!(
+            aligned(into.as_ptr() as usize) && aligned(into.len()) && aligned(index(offset)),
+            "a direct read of {} bytes at {offset}",
+            into.len()
+        );
+        let bytes = state.inodes[inode].bytes();
+        let bytes = bytes.get(index(offset)..).unwrap_or_default();
+        let len = bytes.len().min(into.len());
+        into[..len].copy_from_slice(&bytes[..len]);
+        Ok(len)
+    }
+
+    fn is_cached(&self, file: &File, _offset: u64) -> bool {
+        self.look()
+            .is_ok_and(|state| state.handle(file).0.is_multiple_of(2))
     }
 
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -218,6 +245,16 @@ impl Fs for SimFs {
         Ok(())
     }
 
+    fn sync_filesystem(&self, dir: &Path) -> io::Result<()> {
+        let mut state = self.step("sync filesystem", On::Path(dir))?;
+        for inode in &mut state.inodes {
+            let last = inode.last_change();
+            inode.sync(last);
+        }
+        state.directories.iter_mut().for_each(Directory::sync);
+        Ok(())
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.step("sync directory", On::Path(dir))?
             .directory(dir)?
@@ -245,11 +282,15 @@ impl Fs for SimFs {
             .directory(&parent)?
             .get(&old)
             .ok_or_else(missing)?;
-        // Only a damaged slot is renamed as a whole, and no fault of this world damages one.
-        assert_ne!(node, Node::Directory, "{} is set aside", from.display());
-        self.step("rename", On::Path(from))?
-            .directory(&parent)?
-            .rename(&old, &new, node);
+        let mut state = self.step("rename", On::Path(from))?;
+        let directory = state.directory(&parent)?;
+        let is_directory = matches!(node, Node::Directory(_));
+        assert!(
+            !is_directory || directory.get(&new).is_none(),
+            "{} would be replaced",
+            to.display()
+        );
+        directory.rename(&old, &new, node);
         Ok(())
     }
 

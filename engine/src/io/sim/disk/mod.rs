@@ -12,7 +12,7 @@ mod inode;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use self::fs::SimFs;
@@ -46,7 +46,8 @@ pub(crate) struct Unfinished {
 #[derive(Debug, Default)]
 struct State {
     inodes: Vec<Inode>,
-    directories: BTreeMap<PathBuf, Directory>,
+    /// The first is the root. One that no name leads to any more is lost.
+    directories: Vec<Directory>,
     handles: HashMap<i32, (usize, OpenMode)>,
     handles_made: i32,
     locks: HashMap<usize, i32>,
@@ -77,12 +78,11 @@ impl Drop for Handle {
 impl SimDisk {
     /// A disk with an empty root directory.
     pub(crate) fn new() -> Self {
-        let state = State::default();
-        let disk = Self(Arc::new(Mutex::new(state)));
-        disk.state()
-            .directories
-            .insert(PathBuf::from("/"), Directory::default());
-        disk
+        let state = State {
+            directories: vec![Directory::default()],
+            ..State::default()
+        };
+        Self(Arc::new(Mutex::new(state)))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -134,12 +134,43 @@ impl SimDisk {
     /// Names in a directory.
     pub(crate) fn names(&self, dir: &Path) -> Vec<String> {
         let state = self.state();
-        let entries = state
-            .directories
-            .get(dir)
-            .into_iter()
-            .flat_map(Directory::entries);
+        let directory = state.find(dir).map(|number| &state.directories[number]);
+        let entries = directory.into_iter().flat_map(Directory::entries);
         entries.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Names and contents of the files in a directory.
+    pub(crate) fn files(&self, dir: &Path) -> BTreeMap<String, Vec<u8>> {
+        let state = self.state();
+        let directory = state.find(dir).map(|number| &state.directories[number]);
+        let entries = directory.into_iter().flat_map(Directory::entries);
+        let files = entries.filter_map(|(name, node)| match node {
+            Node::File(inode) => Some((name.clone(), state.inodes[inode].bytes().to_vec())),
+            Node::Directory(_) => None,
+        });
+        files.collect()
+    }
+
+    /// Damage from outside: replaces the contents of a file, or removes it. All that is on the disk
+    /// is durable then.
+    pub(crate) fn damage(&self, dir: &Path, name: &str, contents: Option<&[u8]>) {
+        let mut state = self.state();
+        let number = state.find(dir).expect("the slot is there");
+        let directory = &mut state.directories[number];
+        let Some(Node::File(inode)) = directory.get(name) else {
+            panic!("{name} is not there");
+        };
+        match contents {
+            None => directory.unlink(name),
+            Some(bytes) => {
+                state.inodes[inode].set_len(bytes.len());
+                state.inodes[inode].write(0, bytes);
+            }
+        }
+        state.directories.iter_mut().for_each(Directory::sync);
+        for inode in &mut state.inodes {
+            inode.sync(inode.last_change());
+        }
     }
 
     /// The process dies.
@@ -161,10 +192,9 @@ impl SimDisk {
         for inode in &mut state.inodes {
             inode.power_cut(rng);
         }
-        for directory in state.directories.values_mut() {
+        for directory in &mut state.directories {
             directory.power_cut(rng);
         }
-        state.drop_lost_directories();
     }
 }
 
@@ -178,7 +208,7 @@ impl State {
 
     /// A name of the file, for messages.
     fn name(&self, inode: usize) -> String {
-        let entries = self.directories.values().flat_map(Directory::entries);
+        let entries = self.directories.iter().flat_map(Directory::entries);
         let mut named = entries.filter(|(_, node)| *node == Node::File(inode));
         let (name, _) = named.next().unzip();
         name.map_or_else(|| "an unlinked file".to_owned(), String::clone)
@@ -186,26 +216,27 @@ impl State {
 
     fn buffered(&self, file: &File) -> usize {
         let (inode, mode) = self.handle(file);
-        assert_ne!(mode, OpenMode::Direct, "a buffered call on a direct file");
+        assert!(
+            !matches!(mode, OpenMode::Direct | OpenMode::ReadDirect),
+            "a buffered call on a direct file"
+        );
         inode
     }
 
-    /// Drops directories whose name, or whose parent's name, is gone.
-    fn drop_lost_directories(&mut self) {
-        let mut lost = Vec::new();
-        for path in self.directories.keys() {
-            let Ok((parent, name)) = split(path) else {
-                continue;
-            };
-            let known = self
-                .directories
-                .get(&parent)
-                .is_some_and(|parent| parent.get(&name) == Some(Node::Directory));
-            if !known || lost.contains(&parent) {
-                lost.push(path.clone());
+    /// The number of a directory.
+    fn find(&self, path: &Path) -> Option<usize> {
+        let names = path.components().filter_map(|component| match component {
+            Component::Normal(name) => Some(name.to_str()),
+            _ => None,
+        });
+        let mut number = 0;
+        for name in names {
+            match self.directories[number].get(name?) {
+                Some(Node::Directory(inner)) => number = inner,
+                _ => return None,
             }
         }
-        self.directories.retain(|path, _| !lost.contains(path));
+        Some(number)
     }
 }
 

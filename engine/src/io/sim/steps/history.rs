@@ -5,6 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::Phase;
+use super::keepsake::Keepsake;
 use crate::config::Config;
 use crate::engine::{hand_back, open_slot};
 use crate::io::sim::Summary;
@@ -38,6 +39,8 @@ pub(super) struct History {
     life: Option<Life>,
     opened: (u64, u64),
     expected: Expected,
+    /// The slot as it was when it was damaged.
+    keepsake: Option<Keepsake>,
     /// What [`arm`](Self::arm) tells the process's fate.
     pub(super) plan: (Option<u32>, bool),
 }
@@ -57,6 +60,7 @@ impl History {
             life: None,
             opened: (0, 0),
             expected: Expected::default(),
+            keepsake: None,
             plan: (None, false),
         }
     }
@@ -74,7 +78,11 @@ impl History {
 
     /// Opens the slot, checks what it holds and starts the shard.
     pub(super) fn open(&mut self) -> Result<(), Died> {
-        let opened = open_slot(&self.world.fs(), &self.config);
+        let open = || open_slot(&self.world.fs(), &self.config);
+        let opened = match &self.keepsake {
+            Some(keepsake) => keepsake.listen(&self.world.fate, open),
+            None => open(),
+        };
         if self.world.fate.is_dead() {
             return Err(Died);
         }
@@ -84,6 +92,7 @@ impl History {
         let report = &handover.slot.report;
         self.summary.recovered += self.opened.0 - self.opened.1;
         self.summary.torn_tails += u64::from(report.torn_tail_bytes > 0);
+        self.summary.set_aside += u64::from(report.set_aside.is_some());
         self.summary.lives += 1;
         let rng = self.rng.fork();
         let life = Life::start(&self.config, handover, &self.ledger, rng)
@@ -158,6 +167,29 @@ impl History {
             Crash::Kill(Keep::Random)
         };
         self.world.crash(how);
+        if let Some(keepsake) = &self.keepsake {
+            keepsake.check(&self.world.disk);
+        }
+    }
+
+    /// Somebody else damages the slot beyond repair. Its frames may not be delivered any more.
+    pub(super) fn damage(&mut self) {
+        self.keepsake = Some(Keepsake::damage(&self.world.disk, self.seed));
+        self.ledger.borrow_mut().set_aside();
+        self.expected = Expected::default();
+    }
+
+    /// If the slot was damaged, every byte is kept beside it, and somebody was told.
+    pub(super) fn check_set_aside(&self) {
+        let Some(keepsake) = &self.keepsake else {
+            return;
+        };
+        assert!(keepsake.check(&self.world.disk), "not set aside");
+        let (told, most) = (
+            keepsake.told(),
+            1 + self.summary.kills + self.summary.power_cuts,
+        );
+        assert!((1..=most).contains(&told), "told {told} times");
     }
 
     fn tally(&mut self, life: &Life) {
@@ -170,6 +202,10 @@ impl History {
 
     fn life(&self) -> &Life {
         self.life.as_ref().expect("a process runs")
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        self.life().gate.counters.stats()
     }
 
     pub(super) fn wait_for_stable(&self, change: i32) {

@@ -6,9 +6,10 @@
 //! before step `step`, by a kill or with the power, something of what was not durable survives as
 //! `survival` says, and the slot is opened again, written and drained.
 //!
-//! A new phase: a variant, its name, its script in `scripts`. Set-aside will be one.
+//! A new phase: a variant, its name, its script in `scripts`.
 
 mod history;
+mod keepsake;
 mod scripts;
 mod verdict;
 
@@ -26,6 +27,8 @@ pub enum Phase {
     FreshOpen,
     /// Frames with new symbols, their acknowledgement, the watermark.
     Append,
+    /// No room for new symbols, and then there is some.
+    FullDictionary,
     /// Segments become full; the server is away.
     Rotation,
     /// The server comes back to three full segments.
@@ -36,20 +39,24 @@ pub enum Phase {
     DrainedClose,
     /// Close without a server: frames stay.
     CloseWithFramesLeft,
-    /// Open after one of the other phases was cut short.
+    /// A damaged slot is set aside, and an empty one takes its place.
+    SetAside,
+    /// Open after one of the phases above but setting aside was cut short.
     Reopen,
 }
 
 impl Phase {
     /// Every phase.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::FreshOpen,
         Self::Append,
+        Self::FullDictionary,
         Self::Rotation,
         Self::Trim,
         Self::RotationRacingTrim,
         Self::DrainedClose,
         Self::CloseWithFramesLeft,
+        Self::SetAside,
         Self::Reopen,
     ];
 
@@ -58,11 +65,13 @@ impl Phase {
         match self {
             Self::FreshOpen => "fresh-open",
             Self::Append => "append",
+            Self::FullDictionary => "full-dictionary",
             Self::Rotation => "rotation",
             Self::Trim => "trim",
             Self::RotationRacingTrim => "rotation-racing-trim",
             Self::DrainedClose => "drained-close",
             Self::CloseWithFramesLeft => "close-with-frames-left",
+            Self::SetAside => "set-aside",
             Self::Reopen => "reopen",
         }
     }

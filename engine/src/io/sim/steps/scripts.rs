@@ -6,6 +6,8 @@ use crate::io::sim::scenario::healthy;
 
 /// Long enough for the steward's answers and a watermark record, in virtual nanoseconds.
 const REST: u64 = 20_000_000;
+/// Longer than the pause between two tries of a write that found the disk full.
+const FULL_REST: u64 = 250_000_000;
 /// Longer than the pause between two trims.
 const LONG_REST: u64 = 80_000_000;
 
@@ -15,13 +17,24 @@ impl History {
         match phase {
             Phase::FreshOpen => self.fresh_open(),
             Phase::Append => self.append(),
+            Phase::FullDictionary => self.full_dictionary(),
             Phase::Rotation => self.rotation(),
             Phase::Trim => self.trim(),
             Phase::RotationRacingTrim => self.rotation_racing_trim(),
             Phase::DrainedClose => self.drained_close(),
             Phase::CloseWithFramesLeft => self.close_with_frames_left(),
+            Phase::SetAside => self.set_aside(),
             Phase::Reopen => self.reopen(),
         }
+    }
+
+    /// A slot of written frames that no server has seen.
+    fn fill_unserved(&mut self, batches: u32) -> Result<(), Died> {
+        self.world.net.take_server_down();
+        self.open()?;
+        self.publish(batches)?;
+        self.until_written()?;
+        self.rest(REST)
     }
 
     fn fresh_open(&mut self) -> Result<(), Died> {
@@ -50,12 +63,27 @@ impl History {
         self.rest(REST)
     }
 
-    fn rotation(&mut self) -> Result<(), Died> {
-        self.world.net.take_server_down();
-        self.open()?;
+    fn full_dictionary(&mut self) -> Result<(), Died> {
+        self.fill_unserved(3)?;
+        self.arm();
+        let before = self.stats();
+        self.world.fill_dictionary(true);
+        // Every other batch brings symbols: nothing from the first of them on is written.
         self.publish(4)?;
+        self.rest(FULL_REST)?;
+        let full = self.stats();
+        assert!(full.disk_errors > before.disk_errors, "{full:?}");
+        assert!(full.frames_written < full.frames_published, "{full:?}");
+        // Room comes back: it goes on by itself, and nothing is poisoned.
+        self.world.fill_dictionary(false);
         self.until_written()?;
-        self.rest(REST)?;
+        self.publish(2)?;
+        self.until_written()?;
+        self.rest(REST)
+    }
+
+    fn rotation(&mut self) -> Result<(), Died> {
+        self.fill_unserved(4)?;
         self.arm();
         self.publish(11)?;
         self.until_written()?;
@@ -64,11 +92,7 @@ impl History {
     }
 
     fn trim(&mut self) -> Result<(), Died> {
-        self.world.net.take_server_down();
-        self.open()?;
-        self.publish(24)?;
-        self.until_written()?;
-        self.rest(REST)?;
+        self.fill_unserved(24)?;
         self.arm();
         self.world.behave(healthy());
         self.until(|stats| stats.segments_trimmed > 0)?;
@@ -104,11 +128,7 @@ impl History {
     }
 
     fn close_with_frames_left(&mut self) -> Result<(), Died> {
-        self.world.net.take_server_down();
-        self.open()?;
-        self.publish(4)?;
-        self.until_written()?;
-        self.rest(REST)?;
+        self.fill_unserved(4)?;
         self.arm();
         self.publish(6)?;
         let drained = self.close(1_000_000)?;
@@ -118,8 +138,20 @@ impl History {
         self.rest(REST)
     }
 
+    fn set_aside(&mut self) -> Result<(), Died> {
+        self.fill_unserved(24)?;
+        self.crash(false);
+        self.damage();
+        self.arm();
+        self.open()?;
+        self.publish(2)?;
+        self.until_written()?;
+        self.rest(REST)
+    }
+
     fn reopen(&mut self) -> Result<(), Died> {
-        let others = Phase::ALL.len() as u64 - 1;
+        // Itself and setting aside are the last two.
+        let others = Phase::ALL.len() as u64 - 2;
         let other = Phase::ALL[usize::try_from(self.seed % others).expect("small")];
         let counted = std::mem::take(&mut self.plan);
         let steps = u32::try_from(self.rng.below(90)).expect("small");

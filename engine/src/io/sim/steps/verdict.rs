@@ -50,6 +50,7 @@ impl CrashPoint {
             history.close(WAIT_MAX).expect(alive),
             "a healthy server gets everything"
         );
+        history.check_set_aside();
         let ledger = history.ledger.borrow();
         ledger.check_settled();
         history.summary.arrivals = ledger.arrivals;

@@ -1,33 +1,44 @@
-//! Claim: every slot that a published client left behind opens here and is delivered: exactly its
-//! unacked frames, with their symbols, and then nothing stays but the lock files.
+//! The slots of the corpus: their files, and what their clients left in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use forebay::{Engine, Error};
-use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
 use forebay_tests::corpus::{Corpus, read_json, read_maybe_xz};
 use serde_json::{Map, Value};
 
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Its dictionary was removed by hand: no frame of it can be delivered.
-const UNDELIVERABLE: &str = "n_dictionary_lost_failed";
-/// What may stay: the lock files, and what a drainer of the client once noted.
-const STAYS: [&str; 4] = [".lock", ".lock.pid", ".last_error", ".failed"];
 /// How the corpus names the designated timestamp, and how the sink does.
 const TIMESTAMP: (&str, &str) = ("", "timestamp");
+/// Its dictionary was removed by hand: no frame of it can be delivered.
+const UNDELIVERABLE: &str = "n_dictionary_lost_failed";
 
 /// A slot of the corpus.
-struct Kept {
+pub(crate) struct Kept {
     scenario: String,
-    slot: String,
-    folder: PathBuf,
-    expected: Value,
+    pub(crate) slot: String,
+    pub(crate) folder: PathBuf,
+    pub(crate) expected: Value,
 }
 
-fn kept_slots(corpus: &Corpus) -> Vec<Kept> {
+impl Kept {
+    /// Its frames need symbols that nobody has any more.
+    pub(crate) fn is_undeliverable(&self) -> bool {
+        self.scenario == UNDELIVERABLE && self.expected["symbol_dict"].is_null()
+    }
+
+    pub(crate) fn messages(&self) -> &[Value] {
+        let messages = self.expected["messages"].as_array();
+        messages.map_or(&[], Vec::as_slice)
+    }
+
+    /// Last acked FSN by the watermark, or -1.
+    pub(crate) fn acked(&self) -> i64 {
+        let watermark = &self.expected["ack_watermark"]["current"];
+        watermark["acked_fsn"].as_i64().unwrap_or(-1)
+    }
+}
+
+pub(crate) fn kept_slots(corpus: &Corpus) -> Vec<Kept> {
     let mut kept = Vec::new();
     for client in folders(&corpus.slots()) {
         for scenario in folders(&client) {
@@ -52,13 +63,13 @@ fn folders(parent: &Path) -> BTreeSet<PathBuf> {
     paths.filter(|path| path.is_dir()).collect()
 }
 
-fn name_of(path: &Path) -> String {
+pub(crate) fn name_of(path: &Path) -> String {
     let name = path.file_name().expect("has a name");
     name.to_string_lossy().into_owned()
 }
 
 /// Puts the slot's files below `sf`, as they were.
-fn unpack(kept: &Kept, sf: &Path) -> PathBuf {
+pub(crate) fn unpack(kept: &Kept, sf: &Path) -> PathBuf {
     let slot = sf.join(&kept.slot);
     fs::create_dir_all(&slot).expect("created");
     for (name, size) in kept.expected["files"].as_object().expect("an object") {
@@ -70,21 +81,23 @@ fn unpack(kept: &Kept, sf: &Path) -> PathBuf {
     slot
 }
 
-fn contents(slot: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn contents(slot: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(slot).expect("a folder");
     let paths = entries.map(|entry| entry.expect("listed").path());
     let files = paths.map(|path| (name_of(&path), fs::read(&path).expect("readable")));
     files.collect()
 }
 
+/// Rows by table.
+pub(crate) type Rows = BTreeMap<String, Vec<Map<String, Value>>>;
+
 /// The frames that are not acked, and the rows in them by table.
-fn unacked(kept: &Kept) -> (u64, BTreeMap<String, Vec<Map<String, Value>>>) {
-    let acked = kept.expected["ack_watermark"]["current"]["acked_fsn"].as_i64();
+pub(crate) fn unacked(kept: &Kept) -> (u64, Rows) {
     let mut frames = 0;
     let mut rows = BTreeMap::new();
-    for message in kept.expected["messages"].as_array().expect("a list") {
+    for message in kept.messages() {
         let fsn = message["fsn"].as_i64().expect("a number");
-        if fsn <= acked.unwrap_or(-1) {
+        if fsn <= kept.acked() {
             continue;
         }
         frames += 1;
@@ -109,7 +122,7 @@ fn unacked(kept: &Kept) -> (u64, BTreeMap<String, Vec<Map<String, Value>>>) {
 }
 
 /// The rows that the sink stored, in the notation of the corpus.
-fn stored(store: &Path) -> BTreeMap<String, Vec<Map<String, Value>>> {
+pub(crate) fn stored(store: &Path) -> Rows {
     let mut tables = BTreeMap::new();
     let Ok(entries) = fs::read_dir(store) else {
         return tables;
@@ -150,91 +163,4 @@ fn shortened(text: &str) -> String {
         }
         _ => text.to_owned(),
     }
-}
-
-fn connect(kept: &Kept, sf: &Path, sink: &Sink) -> Result<Engine, Error> {
-    Engine::connect(&format!(
-        "ws::addr={};sf_dir={};sender_id={};pin=off;",
-        sink.addr(),
-        sf.display(),
-        kept.slot
-    ))
-}
-
-/// Opens the slot and lets it be delivered; returns how many frames were.
-fn deliver(kept: &Kept) -> u64 {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let (sf, store) = (dir.path().join("sf"), dir.path().join("store"));
-    let slot = unpack(kept, &sf);
-    let sink = Sink::start(SinkConfig {
-        depth: Depth::Decode,
-        strict: true,
-        store: Some(store.clone()),
-        ..SinkConfig::default()
-    });
-    let sink = sink.expect("listens");
-    if kept.scenario == UNDELIVERABLE && kept.expected["symbol_dict"].is_null() {
-        return set_aside(kept, &sf, &slot, &sink);
-    }
-    let (frames, rows) = unacked(kept);
-    let engine = connect(kept, &sf, &sink).expect("opens");
-    assert_eq!(engine.stats().frames_recovered, frames);
-    engine.wait_acked(PATIENCE).expect("delivered");
-    assert_eq!(engine.stats().frames_acked, frames);
-    engine.close().expect("drained");
-    let totals = sink.stop();
-    assert_eq!(totals.messages_refused, 0);
-    let blocks: u64 = totals.tables.values().map(|table| table.blocks).sum();
-    assert_eq!(blocks, frames, "one table in each frame");
-    assert_eq!(stored(&store), rows);
-    let left = contents(&slot);
-    let beyond = left.keys().find(|name| !STAYS.contains(&name.as_str()));
-    assert_eq!(beyond, None);
-    frames
-}
-
-/// A slot whose frames need symbols that nobody has any more is set aside, every byte kept.
-fn set_aside(kept: &Kept, sf: &Path, slot: &Path, sink: &Sink) -> u64 {
-    if kept.expected["messages"]
-        .as_array()
-        .is_none_or(Vec::is_empty)
-    {
-        // The slot of the drainer that gave it up.
-        let engine = connect(kept, sf, sink).expect("opens");
-        engine.close().expect("nothing to drain");
-        return 0;
-    }
-    let before = contents(slot);
-    let engine = connect(kept, sf, sink).expect("an empty slot takes its place");
-    let stats = engine.stats();
-    assert_eq!((stats.slots_set_aside, stats.frames_recovered), (1, 0));
-    engine.close().expect("nothing to drain");
-    let name = slot.file_name().and_then(|name| name.to_str());
-    let aside = format!("{}.unreplayable-0", name.expect("a name of UTF-8"));
-    let mut after = contents(&slot.with_file_name(aside));
-    let reason = after.remove(".failed").expect("a reason file");
-    assert!(String::from_utf8_lossy(&reason).contains("symbol"));
-    let mut before = before;
-    // The reason is added to the dead drainer's; the holder's number is ours.
-    before.remove(".failed");
-    before.remove(".lock.pid");
-    after.remove(".lock.pid");
-    assert!(before == after, "every byte is kept");
-    assert_eq!(sink.totals().messages, 0);
-    0
-}
-
-#[test]
-fn slots_of_published_clients_are_delivered_exactly() {
-    let corpus = Corpus::open().expect("the corpus");
-    let (mut slots, mut with_frames, mut frames) = (0, 0, 0);
-    for kept in kept_slots(&corpus) {
-        println!("{}", kept.folder.display());
-        let delivered = deliver(&kept);
-        slots += 1;
-        with_frames += u32::from(delivered > 0);
-        frames += delivered;
-    }
-    println!("{slots} slots, {with_frames} with unacked frames, {frames} frames delivered");
-    assert!(slots >= 50 && with_frames >= 35 && frames >= 288);
 }

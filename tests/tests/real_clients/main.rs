@@ -1,10 +1,13 @@
 //! Claim: published QuestDB clients can use the sink as their server. What they send is decoded
-//! strictly, stored as it was sent, and acknowledged.
+//! strictly, stored as it was sent, and acknowledged; and whatever the sink does to them by its
+//! fault scripts, nothing that they queued is lost (`faults`).
 
 #![allow(
     clippy::unwrap_used,
     reason = "helpers of tests: a panic here is a failed test"
 )]
+
+mod faults;
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -92,6 +95,16 @@ fn all_types(buffer: &mut Buffer) -> Value {
     row.column_ts("us", TimestampMicros::new(7)).unwrap();
     row.column_ts("ns", TimestampNanos::new(-7)).unwrap();
     row.column_dec64("dec", "-12.50").unwrap();
+    row.column_dec128("dec128", "7").unwrap();
+    row.column_dec("dec256", "0.125").unwrap();
+    row.column_char("char", 0x00E9).unwrap();
+    let mut long256 = [0; 32];
+    (long256[0], long256[31]) = (1, 0x40);
+    row.column_long256("long256", &long256).unwrap();
+    row.column_arr("line", &[1.5_f64, -0.0]).unwrap();
+    row.column_arr("grid", &[[1.0_f64, 2.0], [3.0, 4.0]])
+        .unwrap();
+    row.symbol("sym", "S\u{1F600}").unwrap();
     row.column_binary("bin", &[0, 255]).unwrap();
     row.column_geohash("geo", 22, 5).unwrap();
     row.at(TimestampMicros::new(1_000)).unwrap();
@@ -99,7 +112,13 @@ fn all_types(buffer: &mut Buffer) -> Value {
         "i8": -8, "i16": -16, "i32": -32, "i64": i64::MAX, "f32": 0.1, "f64": "-inf",
         "text": "tab\t", "flag": "true", "uuid": "00112233-4455-6677-8899-aabbccddeeff",
         "ip": "10.0.0.1", "day": -1, "us": 7, "ns": -7, "dec": "-12.50", "bin": "00ff",
-        "geo": "22/5", "timestamp": 1_000,
+        "geo": "22/5", "timestamp": 1_000, "dec128": "7", "dec256": "0.125", "char": "233",
+        "long256": format!("0x40{}1", "0".repeat(61)), "sym": "S\u{1F600}",
+        "line": {"dims": [2], "v": ["0x3ff8000000000000", "0x8000000000000000"]},
+        "grid": {"dims": [2, 2], "v": [
+            "0x3ff0000000000000", "0x4000000000000000",
+            "0x4008000000000000", "0x4010000000000000",
+        ]},
     })
 }
 
@@ -152,16 +171,14 @@ fn the_official_rust_client_loses_no_row_when_the_sink_drops_its_connections() {
     assert_eq!(missing.next(), None);
 }
 
-#[test]
-#[ignore = "needs PyPI questdb==6.0.0"]
-fn rows_of_the_official_python_client_are_stored_as_sent_and_acked() {
-    let dir = tempfile::tempdir().unwrap();
-    let sink = Sink::start(strict_sink(dir.path())).unwrap();
+/// Runs the Python client against the sink, with further keys for its connect string.
+fn run_python(sink: &Sink, keys: &str) {
     let python = std::env::var("FOREBAY_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/real_client.py");
     let output = Command::new(&python)
         .arg(&script)
         .arg(sink.addr().to_string())
+        .arg(keys)
         .output()
         .unwrap_or_else(|e| panic!("{python} (named by FOREBAY_PYTHON): {e}"));
     assert!(
@@ -169,7 +186,11 @@ fn rows_of_the_official_python_client_are_stored_as_sent_and_acked() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let trades: Vec<Value> = (0..300_i32)
+}
+
+/// What the Python client sends to `py_trades`, as the sink should store it.
+fn python_trades() -> Vec<Value> {
+    (0..300_i32)
         .map(|n| {
             json!({
                 "sym": format!("S{}", n % 5),
@@ -181,7 +202,16 @@ fn rows_of_the_official_python_client_are_stored_as_sent_and_acked() {
                 "timestamp": TS0 + i64::from(n),
             })
         })
-        .collect();
+        .collect()
+}
+
+#[test]
+#[ignore = "needs PyPI questdb==6.0.0"]
+fn rows_of_the_official_python_client_are_stored_as_sent_and_acked() {
+    let dir = tempfile::tempdir().unwrap();
+    let sink = Sink::start(strict_sink(dir.path())).unwrap();
+    run_python(&sink, "");
+    let trades = python_trades();
     assert_eq!(stored(dir.path(), "py_trades"), trades);
     let events: Vec<Value> = (0..300_i64)
         .step_by(10)

@@ -1,0 +1,6 @@
+//! `forebay-bench limits`: what the machine can do, beside what the engine does with it.
+
+mod backlog;
+mod opening;
+mod raw_read;
+pub mod recovery;

@@ -1,0 +1,230 @@
+//! `forebay-bench limits recovery`: opening a slot with a backlog, beside reading the same files
+//! and beside the official client opening its own.
+
+use std::error::Error;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use super::backlog::{Client, Shape, cache, segments, write};
+use super::opening::{Measured, What, in_a_child, measure};
+
+/// Options of the measurement.
+#[derive(Debug, Clone)]
+pub struct RecoveryOptions {
+    /// Backlog in MB (10^6 bytes).
+    pub mb: u64,
+    /// Frames of one short row instead of 1 to 32 KiB.
+    pub one_row: bool,
+    /// Bytes of a segment file.
+    pub segment_bytes: u64,
+    /// Alternations.
+    pub rounds: usize,
+    /// Leave the official client out.
+    pub ours_only: bool,
+    /// Also drain the backlog at the end.
+    pub drain: bool,
+    /// Where the slots go; it must be on a disk.
+    pub dir: Option<PathBuf>,
+    /// Exit with 1 if the cold scan is below this share of the raw read.
+    pub percent_at_least: Option<u64>,
+    /// Exit with 1 if an opening of ours takes more memory than this.
+    pub peak_mib_below: Option<u64>,
+}
+
+/// Runs the measurement; answers what it found and whether the limits held.
+pub fn run(options: &RecoveryOptions) -> Result<(String, bool), Box<dyn Error>> {
+    let dir = match &options.dir {
+        Some(dir) => tempfile::tempdir_in(dir)?,
+        None => tempfile::tempdir_in(".")?,
+    };
+    let shape = options.shape();
+    let clients: &[Client] = if options.ours_only {
+        &[Client::Ours]
+    } else {
+        &[Client::Ours, Client::Official]
+    };
+    let slot = |client: Client| dir.path().join(client.name());
+    let mut out = String::new();
+    for client in clients {
+        let frames = write(*client, &slot(*client), shape)?;
+        let files = segments(&slot(*client))?;
+        let name = client.name();
+        writeln!(out, "{name}: {frames} frames in {} segments", files.len())?;
+    }
+    let mut table = Table::default();
+    for _ in 0..options.rounds {
+        for client in clients {
+            let path = slot(*client);
+            cache(&path, false)?;
+            table.add(*client, "raw", &path, What::Raw(*client), shape)?;
+            cache(&path, false)?;
+            table.add(*client, "cold", &path, What::Open(*client), shape)?;
+            cache(&path, true)?;
+            table.add(*client, "warm", &path, What::Open(*client), shape)?;
+        }
+    }
+    if options.drain {
+        cache(&slot(Client::Ours), false)?;
+        let drained = in_a_child(What::Drain, &slot(Client::Ours), shape)?;
+        writeln!(
+            out,
+            "opened cold and drained: {:.2} s ({:.2} s of it opening), {:.2} GB/s from the start, \
+             {:.2} GB/s from the opening on",
+            seconds(drained.nanos),
+            seconds(drained.scan_nanos),
+            gb_per_second(drained.bytes, drained.nanos),
+            gb_per_second(drained.bytes, drained.nanos - drained.scan_nanos),
+        )?;
+    }
+    table.print(&mut out)?;
+    let (percent, peak_mib) = table.judged();
+    writeln!(
+        out,
+        "our scan, cold: {percent} % of the raw read; our peak memory: {peak_mib} MiB"
+    )?;
+    let holds = options
+        .percent_at_least
+        .is_none_or(|least| percent >= least)
+        && options.peak_mib_below.is_none_or(|most| peak_mib < most);
+    Ok((out, holds))
+}
+
+/// One measurement, for [`run`], in a process of its own.
+pub fn run_child(
+    what: &str,
+    dir: &Path,
+    bytes: u64,
+    segment_bytes: u64,
+) -> Result<String, Box<dyn Error>> {
+    let shape = Shape {
+        bytes,
+        segment_bytes,
+        narrow: false,
+    };
+    Ok(measure(what, dir, shape)?.to_string())
+}
+
+impl RecoveryOptions {
+    fn shape(&self) -> Shape {
+        Shape {
+            bytes: self.mb * 1_000_000,
+            segment_bytes: self.segment_bytes,
+            narrow: self.one_row,
+        }
+    }
+}
+
+/// All measurements, by who and how.
+#[derive(Debug, Default)]
+struct Table(Vec<(Client, &'static str, Vec<Measured>)>);
+
+impl Table {
+    fn add(
+        &mut self,
+        client: Client,
+        how: &'static str,
+        dir: &Path,
+        what: What,
+        shape: Shape,
+    ) -> Result<(), Box<dyn Error>> {
+        let measured = in_a_child(what, dir, shape)?;
+        let row = self
+            .0
+            .iter_mut()
+            .find(|row| (row.0, row.1) == (client, how));
+        match row {
+            Some((_, _, all)) => all.push(measured),
+            None => self.0.push((client, how, vec![measured])),
+        }
+        Ok(())
+    }
+
+    fn of(&self, client: Client, how: &str) -> &[Measured] {
+        let row = self.0.iter().find(|row| (row.0, row.1) == (client, how));
+        row.map_or(&[], |row| row.2.as_slice())
+    }
+
+    fn print(&self, out: &mut String) -> std::fmt::Result {
+        for (client, how, all) in &self.0 {
+            let whole = Spread::of(all, |m| seconds(m.nanos));
+            let peak_kib = all.iter().map(|m| m.peak_kib).max().unwrap_or(0);
+            let what = if *how == "raw" { "direct read" } else { "open" };
+            write!(
+                out,
+                "{:8} {how:4} {what:11} {whole} s, peak {} MiB",
+                client.name(),
+                peak_kib.div_ceil(1024)
+            )?;
+            let bytes = all.iter().all(|m| m.bytes > 0);
+            if bytes && *how == "raw" {
+                let rate = Spread::of(all, |m| gb_per_second(m.bytes, m.nanos));
+                write!(out, ", {rate} GB/s")?;
+            } else if bytes {
+                let rate = Spread::of(all, |m| gb_per_second(m.bytes, m.scan_nanos));
+                write!(out, ", scan {rate} GB/s")?;
+            }
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+
+    /// The cold scan in percent of the raw read, by medians, and the highest peak of ours in MiB.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a percentage"
+    )]
+    fn judged(&self) -> (u64, u64) {
+        let raw = Spread::of(self.of(Client::Ours, "raw"), |m| {
+            gb_per_second(m.bytes, m.nanos)
+        });
+        let scan = Spread::of(self.of(Client::Ours, "cold"), |m| {
+            gb_per_second(m.bytes, m.scan_nanos)
+        });
+        let ours = ["cold", "warm"].map(|how| self.of(Client::Ours, how));
+        let peak = ours.iter().flat_map(|all| all.iter()).map(|m| m.peak_kib);
+        let percent = (scan.median / raw.median * 100.0).round();
+        (percent as u64, peak.max().unwrap_or(0).div_ceil(1024))
+    }
+}
+
+/// Median, least and most.
+struct Spread {
+    median: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Spread {
+    fn of(all: &[Measured], value: impl Fn(&Measured) -> f64) -> Self {
+        let mut values: Vec<f64> = all.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
+        Self {
+            median: at(values.len() / 2),
+            least: at(0),
+            most: at(values.len().saturating_sub(1)),
+        }
+    }
+}
+
+impl std::fmt::Display for Spread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            median,
+            least,
+            most,
+        } = self;
+        write!(f, "{median:.3} ({least:.3}-{most:.3})")
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn gb_per_second(bytes: u64, nanos: u64) -> f64 {
+    bytes as f64 / nanos as f64
+}

@@ -1,0 +1,115 @@
+//! What a gate shows to those who look at an engine from outside, and what it keeps for them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{Gate, PARKED, lock};
+use crate::observe::{Progress, Stats};
+use crate::router::lane::{Lane, Stage};
+
+/// Lanes that are gone and wait for their rows to be counted by another thread.
+const GONE_MAX: usize = 64;
+
+/// What is left of lanes that are no longer in use.
+#[derive(Debug, Default)]
+pub(super) struct Gone {
+    lanes: Vec<Arc<Lane>>,
+    /// Entries that they accepted.
+    accepted: u64,
+}
+
+impl Gone {
+    fn settle(&mut self) {
+        for lane in self.lanes.drain(..) {
+            lane.ledger.settle(lane.reached(Stage::Acked));
+        }
+    }
+}
+
+impl Gate {
+    /// Forgets a lane whose producer and shard are both done with it.
+    pub(crate) fn forget(&self, lane: &Arc<Lane>) {
+        let mut gone = lock(&self.gone);
+        gone.accepted += lane.reached(Stage::Accepted);
+        gone.lanes.push(Arc::clone(lane));
+        // The notifier counts their rows. If it hangs in a handler, they are counted here.
+        if gone.lanes.len() >= GONE_MAX {
+            gone.settle();
+        }
+        drop(gone);
+        lock(&self.lanes).retain(|other| !Arc::ptr_eq(lane, other));
+    }
+
+    /// Brings the rows per table up to date.
+    pub(crate) fn settle_tables(&self) {
+        let lanes = lock(&self.lanes).clone();
+        for lane in lanes {
+            lane.ledger.settle(lane.reached(Stage::Acked));
+        }
+        lock(&self.gone).settle();
+    }
+
+    /// Batches accepted so far, by all producers.
+    pub(crate) fn accepted(&self) -> u64 {
+        let gone = lock(&self.gone);
+        let lanes = lock(&self.lanes);
+        gone.accepted
+            + lanes
+                .iter()
+                .map(|lane| lane.reached(Stage::Accepted))
+                .sum::<u64>()
+    }
+
+    /// A snapshot of the counters.
+    pub(crate) fn stats(&self) -> Stats {
+        let (errors, connections) = self.events.dropped();
+        self.counters.errors_dropped.set(errors);
+        self.counters.connection_events_dropped.set(connections);
+        self.counters.stats()
+    }
+
+    /// How far frames have come.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress {
+            acked: self.counters.fsn_acked.get(),
+            published: self.counters.fsn_next.get(),
+        }
+    }
+
+    /// The shard tells when the oldest unacked frame was accepted; 0 if all is acked.
+    pub(crate) fn set_oldest_unacked(&self, accepted_ns: u64) {
+        self.oldest_unacked.store(accepted_ns, Ordering::Relaxed);
+    }
+
+    /// Age of the oldest unacked frame in nanoseconds.
+    pub(crate) fn oldest_unacked(&self, now: u64) -> Option<u64> {
+        let since = self.oldest_unacked.load(Ordering::Relaxed);
+        (since > 0).then(|| now.saturating_sub(since))
+    }
+
+    /// Attempts and age in nanoseconds of the present outage; `None` while connected.
+    pub(crate) fn outage(&self, now: u64) -> Option<(u64, u64)> {
+        match self.outage_since.load(Ordering::Relaxed) {
+            0 => None,
+            since => Some((
+                self.outage_attempts.load(Ordering::Relaxed),
+                now.saturating_sub(since),
+            )),
+        }
+    }
+
+    /// Whether the shard sleeps.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == PARKED
+    }
+
+    /// Whether the shard's thread ended in a panic.
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.panicked.load(Ordering::Acquire)
+    }
+
+    /// Whether the shard is gone.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,348 @@
+//! What went wrong in the field between sender and server: one test per report, named after its id.
+//! Reports with a test elsewhere: docs/testing.md.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests: a panic here is a failed test"
+)]
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use forebay::{Engine, Error, Producer, Stage, TimestampNanos};
+use forebay_wire::upgrade::UpgradePolicy;
+use peer::{Peer, Sent, fill};
+
+mod loadgen;
+mod peer;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const MIB: u64 = 1 << 20;
+
+fn conf(peer: &Peer, dir: &tempfile::TempDir, more: &str) -> String {
+    format!(
+        "ws::addr={};sf_dir={};initial_connect_retry=async;pin=off;\
+         close_flush_timeout_millis=20000;reconnect_initial_backoff_millis=5;\
+         reconnect_max_backoff_millis=20;{more}",
+        peer.addr(),
+        dir.path().join("sf").display()
+    )
+}
+
+fn capped(bytes: u64) -> UpgradePolicy {
+    UpgradePolicy {
+        max_batch_size: Some(bytes),
+        ..UpgradePolicy::default()
+    }
+}
+
+/// Publishes a row and waits until it is acked.
+fn deliver(producer: &mut Producer, n: u64) {
+    fill(producer, n, 0);
+    let receipt = producer.publish().expect("room");
+    receipt.wait(Stage::Acked, PATIENCE).expect("acked");
+}
+
+#[test]
+fn catchup_larger_than_cap() {
+    let dir = loadgen::scratch();
+    let largest = Arc::new(AtomicUsize::new(0));
+    let bytes = Arc::new(AtomicUsize::new(0));
+    let (max, sum) = (Arc::clone(&largest), Arc::clone(&bytes));
+    let peer = Peer::start(move |number, conn| {
+        if number == 0 {
+            conn.upgrade(&UpgradePolicy::default());
+            while let Some(n) = conn.next_row() {
+                conn.ok_all();
+                if n == 60 {
+                    return conn.fin();
+                }
+            }
+            return;
+        }
+        conn.upgrade(&capped(MIB));
+        while let Some(sent) = conn.next() {
+            max.fetch_max(conn.last.len(), Ordering::AcqRel);
+            match sent {
+                Sent::CatchUp => {
+                    sum.fetch_add(conn.last.len(), Ordering::AcqRel);
+                }
+                Sent::Row(_) => {
+                    conn.ok_all();
+                }
+                _ => {}
+            }
+        }
+    });
+    let engine = Engine::connect(&conf(&peer, &dir, "")).expect("async");
+    let mut producer = engine.producer().expect("open");
+    // 3 MiB of symbols in frames of 50 KiB.
+    for n in 0..60u64 {
+        for part in 0..49u64 {
+            let symbol = format!("{n:04}{part:04}{}", "s".repeat(1016));
+            producer.table("t").unwrap().symbol("sym", &symbol).unwrap();
+            producer.at(TimestampNanos(1)).unwrap();
+        }
+        deliver(&mut producer, n);
+    }
+    fill(&mut producer, 60, 0);
+    producer.publish().expect("room");
+    while peer.connections() < 2 {
+        std::thread::yield_now();
+    }
+    deliver(&mut producer, 61);
+    engine.close().expect("drained");
+    let (largest, bytes) = (
+        largest.load(Ordering::Acquire),
+        bytes.load(Ordering::Acquire),
+    );
+    assert!(largest as u64 <= MIB, "{largest} bytes in a message");
+    assert!(bytes as u64 > 59 * 49 * 1024, "{bytes} bytes of catch-up");
+    assert_eq!(peer.connections(), 2);
+}
+
+#[test]
+fn a_symbol_larger_than_the_cap_waits_for_a_larger_one() {
+    let dir = loadgen::scratch();
+    let peer = Peer::start(|number, conn| {
+        conn.upgrade(&match number {
+            0 => UpgradePolicy::default(),
+            1..4 => capped(100_000),
+            _ => capped(MIB),
+        });
+        while let Some(n) = conn.next_row() {
+            conn.ok_all();
+            if number == 0 && n == 1 {
+                return conn.fin();
+            }
+        }
+    });
+    let engine = Engine::connect(&conf(&peer, &dir, "")).expect("async");
+    let mut producer = engine.producer().expect("open");
+    let symbol = "s".repeat(200_000);
+    producer.table("t").unwrap().symbol("sym", &symbol).unwrap();
+    producer.at(TimestampNanos(1)).unwrap();
+    deliver(&mut producer, 0);
+    deliver(&mut producer, 1);
+    while peer.connections() < 2 {
+        std::thread::yield_now();
+    }
+    fill(&mut producer, 2, 0);
+    let receipt = producer.publish().expect("room");
+    receipt.wait(Stage::Acked, PATIENCE).expect("delivered");
+    assert_eq!(engine.stats().blocked_by_cap, 3);
+    assert_eq!(peer.connections(), 5);
+    engine.close().expect("drained");
+}
+
+#[test]
+fn oversize_batch_local() {
+    let dir = loadgen::scratch();
+    let peer = Peer::start(|_, conn| {
+        conn.upgrade(&capped(MIB));
+        conn.serve();
+    });
+    let more = "intake_ring_bytes=64m;sf_max_segment_bytes=64m;sf_max_total_bytes=256m;";
+    let engine = Engine::connect(&conf(&peer, &dir, more)).expect("async");
+    let mut producer = engine.producer().expect("open");
+    deliver(&mut producer, 0);
+    let mut refused = 0;
+    for (n, bytes) in (1..).zip([MIB - 1000, MIB, MIB + 1, 15 * MIB]) {
+        fill(&mut producer, n, usize::try_from(bytes).unwrap());
+        match producer.publish() {
+            Ok(receipt) => receipt.wait(Stage::Acked, PATIENCE).expect("acked"),
+            Err(Error::BatchTooLarge {
+                batch_bytes,
+                limit_bytes,
+                ..
+            }) => {
+                assert_eq!(limit_bytes, MIB, "the server's");
+                assert!(batch_bytes >= bytes, "{batch_bytes}");
+                producer.clear();
+                refused += 1;
+            }
+            Err(error) => panic!("{bytes}: {error}"),
+        }
+    }
+    assert_eq!(refused, 3);
+    deliver(&mut producer, 9);
+    assert_eq!(peer.connections(), 1);
+    assert_eq!(peer.heard()[0].rows(), [0, 1, 9]);
+    engine.close().expect("drained");
+}
+
+#[test]
+fn nack_then_silence() {
+    let dir = loadgen::scratch();
+    let peer = Peer::start(|number, conn| {
+        conn.upgrade(&UpgradePolicy::default());
+        while let Some(n) = conn.next_row() {
+            if number == 0 && n == 3 {
+                let seq = conn.messages - 1;
+                conn.refuse(0x06, seq);
+                return conn.listen_to_the_end();
+            }
+            conn.ok_all();
+        }
+    });
+    let engine = Engine::connect(&conf(&peer, &dir, "")).expect("async");
+    let mut producer = engine.producer().expect("open");
+    let start = Instant::now();
+    for n in 0..11 {
+        fill(&mut producer, n, 0);
+        producer.publish().expect("room");
+    }
+    engine.wait_acked(PATIENCE).expect("delivered");
+    assert!(start.elapsed() < Duration::from_secs(5), "at once");
+    let again = &peer.heard()[1].rows();
+    assert_eq!(*again, (3..11).collect::<Vec<_>>());
+    engine.close().expect("drained");
+}
+
+#[test]
+fn poison_false_positive() {
+    // Six refusals within a moment, then OK; then refusals without end.
+    for (refusals, window) in [(6, 5000), (usize::MAX, 600)] {
+        let dir = loadgen::scratch();
+        let peer = Peer::start(move |number, conn| {
+            conn.upgrade(&UpgradePolicy::default());
+            if number >= refusals {
+                return conn.serve();
+            }
+            if conn.next_row().is_some() {
+                let seq = conn.messages - 1;
+                conn.refuse(0x09, seq);
+                conn.listen_to_the_end();
+            }
+        });
+        let more = format!("poison_min_escalation_window_millis={window};max_frame_rejections=4;");
+        let engine = Engine::connect(&conf(&peer, &dir, &more)).expect("async");
+        let mut producer = engine.producer().expect("open");
+        fill(&mut producer, 0, 0);
+        let start = Instant::now();
+        let receipt = producer.publish().expect("room");
+        let outcome = receipt.wait(Stage::Acked, PATIENCE);
+        let elapsed = start.elapsed();
+        if refusals == 6 {
+            outcome.expect("a burst is no poison");
+            assert_eq!(engine.stats().server_errors, 6);
+            engine.close().expect("drained");
+        } else {
+            let error = outcome.expect_err("both limits were passed");
+            assert!(
+                error.to_string().contains("max_frame_rejections"),
+                "{error}"
+            );
+            assert!(elapsed >= Duration::from_millis(600), "{elapsed:?}");
+            let refused = engine.stats().server_errors;
+            assert!(refused >= 4, "{refused}");
+            engine.close().expect_err("the row is left");
+        }
+    }
+}
+
+#[test]
+fn schema_mismatch_blocks() {
+    let dir = loadgen::scratch();
+    let peer = Peer::start(|_, conn| {
+        conn.upgrade(&UpgradePolicy::default());
+        while let Some(n) = conn.next_row() {
+            if n == 0 {
+                let seq = conn.messages - 1;
+                conn.refuse(0x03, seq);
+                return conn.listen_to_the_end();
+            }
+            conn.ok_all();
+        }
+    });
+    let run = |rows: std::ops::Range<u64>, more: &str| {
+        let engine = Engine::connect(&conf(&peer, &dir, more)).expect("async");
+        let mut producer = engine.producer()?;
+        for n in rows {
+            fill(&mut producer, n, 0);
+            producer.publish()?;
+        }
+        engine.wait_acked(PATIENCE)?;
+        assert!(engine.close().is_ok());
+        Ok::<(), Error>(())
+    };
+    for rows in [0..3, 3..3] {
+        let error = run(rows, "").expect_err("terminal, in every run");
+        let text = error.to_string();
+        assert!(text.contains("SCHEMA_MISMATCH"), "{text}");
+    }
+    let bytes: u64 = std::fs::read_dir(dir.path().join("sf/default"))
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.path().extension().is_some_and(|name| name == "sfa"))
+        .map(|entry| entry.metadata().unwrap().len())
+        .sum();
+    assert!(bytes > 0, "the frames are still there");
+    let before = peer.connections();
+    run(3..5, "on_schema_error=dead_letter;").expect("the others flow");
+    let heard = peer.heard();
+    let rows: Vec<_> = heard[before..]
+        .iter()
+        .flat_map(peer::Heard::rows)
+        .filter(|n| *n > 0)
+        .collect();
+    assert_eq!(rows[rows.len() - 4..], [1, 2, 3, 4]);
+    let kept = std::fs::read_dir(dir.path().join("sf/.rejected")).unwrap();
+    assert_eq!(kept.count(), 1, "and row 0 is kept");
+}
+
+#[test]
+fn partial_frame_then_reuse() {
+    // A client that went on in the middle of a frame would be dropped for an illegal header: the
+    // peer panics over one.
+    let dir = loadgen::scratch();
+    let peer = Peer::start(|number, conn| {
+        conn.upgrade(&UpgradePolicy::default());
+        if number % 2 == 0 && number < 20 {
+            // Some bytes are read, the rest of a large frame never is.
+            conn.read_some(100 + number * 1000);
+            return conn.reset();
+        }
+        while conn.next_row().is_some() {
+            conn.ok_all();
+            if number < 20 {
+                return conn.reset();
+            }
+        }
+    });
+    let engine = Engine::connect(&conf(&peer, &dir, "")).expect("async");
+    let mut producer = engine.producer().expect("open");
+    for n in 0..40 {
+        fill(&mut producer, n, 200_000);
+        producer.publish().expect("room");
+    }
+    engine.wait_acked(PATIENCE).expect("delivered");
+    engine.close().expect("drained");
+    assert!(peer.connections() > 20);
+}
+
+#[test]
+fn sigterm_with_backlog_against_a_server_that_never_upgrades() {
+    let dir = loadgen::scratch();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let peer = Peer::listen(listener, |_, conn| conn.listen_raw());
+    let text = conf(&peer, &dir, "").replace("=20000", "=500");
+    let engine = Engine::connect(&text).expect("async");
+    let mut producer = engine.producer().expect("open");
+    for n in 0..1000 {
+        fill(&mut producer, n, 0);
+        producer.publish().expect("room");
+    }
+    producer.flush().expect("written");
+    let start = Instant::now();
+    let error = engine.close().expect_err("nobody took them");
+    let elapsed = start.elapsed();
+    assert!(
+        matches!(error, Error::NotDrained { frames: 1000, bytes, untaken: 0, .. } if bytes > 0),
+        "{error}"
+    );
+    assert!(elapsed >= Duration::from_millis(500), "{elapsed:?}");
+    assert!(elapsed < Duration::from_secs(3), "{elapsed:?}");
+}
