@@ -11,6 +11,7 @@ mod grammar;
 mod keys;
 mod orphan_keys;
 mod parse;
+mod producer_keys;
 mod security_keys;
 mod steward_keys;
 mod value;
@@ -27,6 +28,7 @@ pub use delivery_keys::{DeliveryKeys, Policies};
 pub use event_keys::EventKeys;
 pub use keys::{KEYS, Key};
 pub use orphan_keys::OrphanKeys;
+pub use producer_keys::{AutoFlush, ProducerKeys};
 pub use security_keys::{Auth, Roots, SecretSource, Security};
 pub use steward_keys::StewardKeys;
 
@@ -134,6 +136,8 @@ pub struct Config {
     pub intake_ring_bytes: usize,
     /// `lock_retry_millis`: how long opening waits for a held slot.
     pub lock_retry: Duration,
+    /// What the producer adds, demands and does by itself.
+    pub producer: ProducerKeys,
     /// `memory_budget_bytes`: segment memory of a shard with `sf_dir`.
     pub memory_budget_bytes: u64,
     /// The orphan scan and its drainers.

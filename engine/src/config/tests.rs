@@ -75,6 +75,14 @@ fn defaults_are_those_of_the_official_clients() {
         intake_ring_bytes: 1 << 20,
         lock_retry: millis(500),
         memory_budget_bytes: 64 << 20,
+        producer: ProducerKeys {
+            auto_flush: AutoFlush::OFF,
+            stamp_at_now: false,
+            row_seq: None,
+            receive_time: None,
+            past_max: None,
+            future_max: None,
+        },
         orphans: OrphanKeys {
             drain: false,
             drainers_max: 4,
@@ -311,8 +319,6 @@ fn keys_of_other_clients_are_accepted() {
 #[test]
 fn features_to_come_are_refused_by_name() {
     for (rest, key) in [
-        ("auto_flush=on", "auto_flush"),
-        ("auto_flush_rows=5", "auto_flush_rows"),
         ("transaction=on", "transaction"),
         ("qwp_ws_progress=manual", "qwp_ws_progress"),
     ] {

@@ -1,5 +1,6 @@
 //! The rows of one table in the batch under construction, column by column.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use forebay_wire::encode::ColumnBuffer;
@@ -9,9 +10,9 @@ use super::names::same;
 use crate::observe::TableCounters;
 
 /// Most columns of a table block (protocol.md section 10.7).
-const COLUMNS_MAX: usize = 2048;
+pub(super) const COLUMNS_MAX: usize = 2048;
 /// Most rows of a table block (protocol.md section 10.7).
-const ROWS_MAX: usize = 1_000_000;
+pub(super) const ROWS_MAX: usize = 1_000_000;
 
 /// A named column.
 #[derive(Debug)]
@@ -56,6 +57,12 @@ impl Table {
         self.known = self.columns.len();
     }
 
+    /// Unit of the designated timestamp, where a row has had one.
+    pub(super) fn designated_type(&self) -> Option<ColumnType> {
+        let designated = self.columns.iter().find(|column| column.name.is_empty())?;
+        Some(designated.buffer.column_type())
+    }
+
     /// Columns set in this row.
     pub(super) fn columns_set(&self) -> usize {
         self.set
@@ -89,6 +96,34 @@ impl Table {
         self.next = index + 1;
         self.set += 1;
         Ok(&mut column.buffer)
+    }
+
+    /// The place of a column, made if it is new; outside rows.
+    pub(super) fn index_of(
+        &mut self,
+        name: &str,
+        ty: ColumnType,
+        check: impl FnOnce(&str) -> Result<(), String>,
+    ) -> Result<usize, String> {
+        let index = self.find(name, ty, check)?;
+        let buffer = &self.columns[index].buffer;
+        if buffer.column_type() != ty {
+            return Err(type_change(buffer, ty));
+        }
+        Ok(index)
+    }
+
+    /// The buffer of a column that this row has not set yet.
+    #[inline]
+    pub(super) fn slot(&mut self, index: u16) -> Option<&mut ColumnBuffer> {
+        let rows = self.rows;
+        let buffer = &mut self.columns.get_mut(usize::from(index))?.buffer;
+        if buffer.rows() != rows {
+            return None;
+        }
+        self.set += 1;
+        self.next = usize::from(index) + 1;
+        Some(buffer)
     }
 
     #[cold]
@@ -153,6 +188,19 @@ impl Table {
             column.buffer.truncate(rows);
         }
         self.begin_row();
+    }
+
+    /// A copy with the rows `rows` alone.
+    pub(super) fn slice(&self, rows: Range<usize>) -> Self {
+        let columns = self.columns.iter().map(|column| Column {
+            name: column.name.clone(),
+            buffer: column.buffer.slice(rows.clone()),
+        });
+        Self {
+            columns: columns.collect(),
+            rows: rows.len(),
+            ..Self::new(&self.name, Arc::clone(&self.counters))
+        }
     }
 
     /// Forgets the rows and keeps the columns.

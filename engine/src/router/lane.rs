@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::gate::lock;
 use super::ring::{self, Reader, Writer};
+use super::wakers::Wakers;
 use crate::io::sys::{futex_wait, futex_wake};
 use crate::observe::Ledger;
 
@@ -56,7 +57,7 @@ pub(crate) struct Lane {
     /// Bumped at every progress while somebody sleeps.
     event: AtomicU32,
     sleepers: AtomicU32,
-    wakers: Mutex<Vec<(Stage, u64, Waker)>>,
+    wakers: Mutex<Wakers>,
     wakers_armed: AtomicBool,
     producer_gone: AtomicBool,
     /// Rows per table of the entries that are not acked.
@@ -139,14 +140,15 @@ impl Lane {
         let mut ready = Vec::new();
         {
             let mut wakers = lock(&self.wakers);
-            let mut index = 0;
-            while index < wakers.len() {
-                let (stage, count, _) = &wakers[index];
-                if self.reached(*stage) >= *count {
-                    ready.push(wakers.swap_remove(index).2);
-                } else {
-                    index += 1;
-                }
+            let stages = [
+                Stage::Accepted,
+                Stage::Written,
+                Stage::Stable,
+                Stage::Acked,
+                Stage::Durable,
+            ];
+            for stage in stages {
+                wakers.take_due(stage, self.reached(stage), &mut ready);
             }
             self.wakers_armed
                 .store(!wakers.is_empty(), Ordering::Release);
@@ -160,8 +162,8 @@ impl Lane {
     pub(crate) fn wake_everybody(&self) {
         self.event.fetch_add(1, Ordering::AcqRel);
         futex_wake(&self.event);
-        let wakers = std::mem::take(&mut *lock(&self.wakers));
-        for (_, _, waker) in wakers {
+        let wakers = lock(&self.wakers).take_all();
+        for waker in wakers {
             waker.wake();
         }
     }
@@ -192,14 +194,19 @@ impl Lane {
         reached
     }
 
-    /// Registers `waker` for "at least `count` entries at `stage`". The caller looks again
+    /// Registers `waker` for "at least `count` entries at `stage`", instead of what `ticket`
+    /// registered before; returns the ticket (0 asks for a new one). The caller looks again
     /// afterwards.
-    pub(crate) fn watch(&self, stage: Stage, count: u64, waker: &Waker) {
-        let mut wakers = lock(&self.wakers);
-        wakers.retain(|(s, c, w)| !(*s == stage && *c == count && w.will_wake(waker)));
-        wakers.push((stage, count, waker.clone()));
+    pub(crate) fn watch(&self, stage: Stage, count: u64, ticket: u64, waker: &Waker) -> u64 {
+        let ticket = lock(&self.wakers).insert(stage, count, ticket, waker);
         self.wakers_armed.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
+        ticket
+    }
+
+    /// Forgets what `ticket` registered: its receipt is gone.
+    pub(crate) fn unwatch(&self, stage: Stage, count: u64, ticket: u64) {
+        lock(&self.wakers).remove(stage, count, ticket);
     }
 
     /// The producer was dropped: the shard frees the lane when its ring is empty.

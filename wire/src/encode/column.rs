@@ -3,6 +3,8 @@
 //! Values are kept as they will stand on the wire (symbol ids as four bytes), so that encoding is
 //! a copy. Only the producer's thread touches a buffer.
 
+use std::ops::Range;
+
 use super::nulls::NullBits;
 use crate::types::ColumnType;
 
@@ -105,6 +107,54 @@ impl ColumnBuffer {
             self.data
                 .truncate(self.ends.last().map_or(0, |end| *end as usize));
         }
+    }
+
+    /// A copy of the rows `rows` alone, for a batch that must go in pieces.
+    ///
+    /// # Panics
+    /// When the column has fewer rows.
+    #[must_use]
+    pub fn slice(&self, rows: Range<usize>) -> Self {
+        assert!(rows.end <= self.rows, "{rows:?} of {}", self.rows);
+        let mut copy = Self::new(self.ty);
+        copy.parameter = self.parameter;
+        let first = rows.start - self.nulls.count_below(rows.start);
+        if self.ty == ColumnType::Boolean {
+            for row in rows {
+                copy.push_bool(self.data[row / 8] >> (row % 8) & 1 == 1);
+            }
+            return copy;
+        }
+        copy.nulls = self.nulls.slice(rows.clone());
+        copy.rows = rows.len();
+        let values = first..first + copy.values();
+        if let Some(width) = self.value_width() {
+            copy.data = self.data[values.start * width..values.end * width].to_vec();
+        } else {
+            let start = |value: usize| match value {
+                0 => 0,
+                value => self.ends[value - 1],
+            };
+            let (from, to) = (start(values.start), start(values.end));
+            copy.data = self.data[from as usize..to as usize].to_vec();
+            copy.ends = self.ends[values].iter().map(|end| end - from).collect();
+        }
+        copy
+    }
+
+    /// Makes room for `rows` rows in all, with `value_bytes` bytes each where values differ in
+    /// size, so that filling them moves no memory.
+    pub fn reserve(&mut self, rows: usize, value_bytes: usize) {
+        let more = rows.saturating_sub(self.rows);
+        match (self.ty, self.value_width()) {
+            (ColumnType::Boolean, _) => self.data.reserve(more.div_ceil(8)),
+            (_, Some(width)) => self.data.reserve(more * width.max(1)),
+            (_, None) => {
+                self.data.reserve(more * value_bytes);
+                self.ends.reserve(more);
+            }
+        }
+        self.nulls.reserve(rows);
     }
 
     /// Bytes per value in `data`; `None` for booleans and for types with `ends`.

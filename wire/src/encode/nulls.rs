@@ -1,5 +1,7 @@
 //! The null bitmap of a growing column. It costs nothing until the first null.
 
+use std::ops::Range;
+
 /// Null rows; bits past the last null are not stored.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NullBits {
@@ -46,6 +48,34 @@ impl NullBits {
             .sum();
         self.count -= (behind + gone.count_ones()) as usize;
         self.bits.truncate(rows.div_ceil(8));
+    }
+
+    /// Marked rows below `row`.
+    pub(super) fn count_below(&self, row: usize) -> usize {
+        if self.count == 0 {
+            return 0;
+        }
+        let mut head = self.clone();
+        head.truncate(row);
+        head.count
+    }
+
+    /// The marks of `rows`, counted from the first of them.
+    pub(super) fn slice(&self, rows: Range<usize>) -> Self {
+        let mut copy = Self::default();
+        for (index, row) in rows.enumerate() {
+            let byte = self.bits.get(row / 8).copied().unwrap_or(0);
+            if byte >> (row % 8) & 1 == 1 {
+                copy.push(index, 1);
+            }
+        }
+        copy
+    }
+
+    /// Room for the marks of `rows` rows.
+    pub(super) fn reserve(&mut self, rows: usize) {
+        self.bits
+            .reserve(rows.div_ceil(8).saturating_sub(self.bits.len()));
     }
 
     pub(super) fn clear(&mut self) {
