@@ -68,6 +68,9 @@ pub const KEYS: &[Key] = &[
     key("lock_retry_millis", "500"),
     key("memory_budget_bytes", "64m"),
     // The steward.
+    key("sf_spares", "2"),
+    key("sf_prefill", "auto"),
+    key("sf_min_free_bytes", "0"),
     key("steward_respawn_backoff_millis", "1000"),
     key("steward_respawn_max", "5"),
     key("steward_respawn_window_millis", "60000"),

@@ -30,7 +30,7 @@ pub use keys::{KEYS, Key};
 pub use orphan_keys::OrphanKeys;
 pub use producer_keys::{AutoFlush, ProducerKeys};
 pub use security_keys::{Auth, Roots, SecretSource, Security};
-pub use steward_keys::StewardKeys;
+pub use steward_keys::{Prefill, StewardKeys};
 
 /// `host:port` of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,4 +146,15 @@ pub struct Config {
     pub steward: StewardKeys,
     /// Capacities of the inboxes for errors and connection events.
     pub events: EventKeys,
+}
+
+impl Config {
+    /// Whether spares are written over with zeros ahead.
+    pub(crate) fn fills_spares(&self) -> bool {
+        match self.steward.prefill {
+            Prefill::Auto => matches!(self.durability, Durability::Flush | Durability::Append),
+            Prefill::On => true,
+            Prefill::Off => false,
+        }
+    }
 }

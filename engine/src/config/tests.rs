@@ -92,6 +92,9 @@ fn defaults_are_those_of_the_official_clients() {
             respawn_backoff: millis(1_000),
             respawns_max: 5,
             respawn_window: millis(60_000),
+            spares: 2,
+            prefill: Prefill::Auto,
+            min_free_bytes: 0,
         },
         events: EventKeys::default(),
     };

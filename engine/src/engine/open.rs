@@ -281,6 +281,7 @@ fn open_slot_watched(
             sender_id: config.sender_id.clone(),
             segment_bytes: config.segment_bytes,
             total_bytes: config.total_bytes,
+            prefill: config.fills_spares(),
             lock_retry: config.lock_retry,
             progress: progress.clone(),
         },

@@ -24,7 +24,7 @@ use std::io;
 use std::net::SocketAddr;
 
 pub(crate) use file::{File, FileOwner};
-pub(crate) use fs::{Entry, EntryKind, Fs, Machine, OpenMode};
+pub(crate) use fs::{Between, Entry, EntryKind, Fs, Machine, OpenMode};
 pub(crate) use ops::{
     Asked, DiskOp, Done, Doomed, Found, Removal, Reply, Request, SpareFile, Token,
 };

@@ -67,6 +67,10 @@ pub(crate) enum Request {
         bytes: u64,
         /// The next FSN; the spare's provisional base lies behind it.
         next: Fsn,
+        /// Whether it is written over with zeros.
+        fill: bool,
+        /// What must be left of the filesystem, in bytes.
+        keep_free: u64,
         /// Whose slot it is.
         incarnation: Incarnation,
     },

@@ -221,6 +221,8 @@ counters! {
     steward_fallback,
     /// Requests to the steward that the shard did itself.
     steward_inline_requests,
+    /// Rotations that found no spare ready.
+    spare_stalls,
 }
 
 #[cfg(test)]

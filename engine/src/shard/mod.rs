@@ -120,7 +120,13 @@ impl Shard {
             segment_bytes: config.segment_bytes,
             total_bytes: config.total_bytes,
             memory_budget_bytes: config.memory_budget_bytes,
-            spares: if replay_only { 0 } else { 2 },
+            spares: if replay_only {
+                0
+            } else {
+                config.steward.spares
+            },
+            prefill: config.fills_spares(),
+            min_free_bytes: config.steward.min_free_bytes,
             sync_always: matches!(config.durability, Durability::Flush | Durability::Append),
             sync_interval,
         };

@@ -137,6 +137,17 @@ impl Backlog {
         }
     }
 
+    /// The next task of `worker` that is no spare, if one waits: for between two pieces of one.
+    pub(super) fn take_short(&self, worker: WorkerId) -> Option<Task> {
+        let mut state = self.state();
+        if state.worker != worker {
+            return None;
+        }
+        let task = state.next_short()?;
+        state.in_hand.push(task.clone());
+        Some(task)
+    }
+
     /// The innermost task in hand of `worker` is done. Tells how the steward keeps up.
     pub(super) fn finish(&self, worker: WorkerId, reply: Reply) -> Option<Change> {
         let mut state = self.state();
@@ -146,7 +157,7 @@ impl Backlog {
         // Dropped behind the lock: it may hold the last handle of a removed file.
         let _done = state.in_hand.pop();
         let unreclaimed = state.unreclaimed();
-        let change = state.strain.run_ended(unreclaimed);
+        let change = state.strain.done(unreclaimed);
         state.replies.push_back(reply);
         self.note_pending(&state);
         drop(state);
@@ -239,13 +250,26 @@ impl Backlog {
 
 impl State {
     fn next(&mut self) -> Option<Task> {
+        self.removals_if_escalated()
+            .or_else(|| self.waiting.pop_front())
+    }
+
+    fn removals_if_escalated(&mut self) -> Option<Task> {
         if self.strain.is_escalated() {
-            let removals = self.take_removals();
-            if removals.is_some() {
-                return removals;
-            }
+            self.take_removals()
+        } else {
+            None
         }
-        self.waiting.pop_front()
+    }
+
+    fn next_short(&mut self) -> Option<Task> {
+        let removals = self.removals_if_escalated();
+        if removals.is_some() {
+            return removals;
+        }
+        let short = |task: &Task| !matches!(task.request, Request::MakeSpare { .. });
+        let index = self.waiting.iter().position(short)?;
+        self.waiting.remove(index)
     }
 
     /// Everything that is to be removed from the slot of the oldest such request, as one task: one

@@ -152,11 +152,16 @@ impl StewardHandle {
     }
 }
 
-/// Does a task that perhaps killed stewards: here a panic becomes an answer.
+/// Does a task that perhaps killed stewards: here a panic becomes an answer. Spares are not filled:
+/// the shard waits meanwhile.
 fn perform_here(fs: &dyn Fs, task: Task) -> Reply {
-    let Task { request, begun } = task;
+    let Task { mut request, begun } = task;
+    if let Request::MakeSpare { fill, .. } = &mut request {
+        *fill = false;
+    }
     let copy = request.clone();
-    let outcome = catch_unwind(AssertUnwindSafe(|| perform(fs, request, begun)));
+    let mut go_on = || Ok(());
+    let outcome = catch_unwind(AssertUnwindSafe(|| perform(fs, request, begun, &mut go_on)));
     outcome.unwrap_or_else(|panic| {
         let text = format!("panicked: {}", text_of(panic.as_ref()));
         perform::failed(copy, std::io::Error::other(text))

@@ -187,8 +187,8 @@ impl<F: Fs + Clone + 'static> Supervisor<F> {
                  sf_max_total_bytes. Removing goes first until nothing is left"
             ),
             Change::Growing => tracing::warn!(
-                "FB-S004 the steward falls behind: more waited to be removed after each of its \
-                 last three requests. Removing goes first until nothing is left"
+                "FB-S004 the steward falls behind: more waits to be removed, run after run. \
+                 Removing goes first until nothing is left"
             ),
         }
         self.gate.counters.steward_escalations.add(1);

@@ -10,8 +10,8 @@ use super::backlog::{Backlog, WorkerId};
 use super::fault::WorkerFaults;
 use super::perform::perform;
 use super::supervisor::Notice;
-use crate::io::Fs;
 use crate::io::sys::{block_signals, name_thread};
+use crate::io::{Fs, Reply};
 
 const THREAD: &str = "forebay-stw";
 
@@ -50,11 +50,29 @@ impl<F: Fs + 'static> Worker<F> {
         }
         while let Some(task) = self.backlog.take(self.id) {
             self.faults.before();
-            let reply = perform(&self.fs, task.request, task.begun);
+            let mut between = || self.do_short_ones();
+            let reply = perform(&self.fs, task.request, task.begun, &mut between);
             self.faults.after();
-            if let Some(change) = self.backlog.finish(self.id, reply) {
-                let _ = self.notices.try_send(Notice::Strain(change));
-            }
+            self.finish(reply);
+        }
+    }
+
+    /// Between two pieces of a spare: whatever else waits.
+    fn do_short_ones(&self) -> io::Result<()> {
+        while let Some(task) = self.backlog.take_short(self.id) {
+            let mut never = || Ok(());
+            let reply = perform(&self.fs, task.request, task.begun, &mut never);
+            self.finish(reply);
+        }
+        if self.backlog.is_stopping() {
+            return Err(io::Error::other("the engine stops"));
+        }
+        Ok(())
+    }
+
+    fn finish(&self, reply: Reply) {
+        if let Some(change) = self.backlog.finish(self.id, reply) {
+            let _ = self.notices.try_send(Notice::Strain(change));
         }
     }
 }

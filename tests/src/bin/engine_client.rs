@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `open CONNECT_STRING` | `open`, or `error: ...` |
 //! | `publish BATCHES BYTES` | `publishing`: on a thread of its own, one row of that size each |
-//! | `status` | `ready=0 published=12 frames_acked=11 ... reasons=...`: every counter |
+//! | `status` | `ready=0 published=12 slowest_micros=900 frames_acked=11 ... reasons=...`: whether it is ready, batches published, the slowest `flush` of this `publish`, every counter |
 //! | `published` | `published`, when that thread has ended; or `error: ...` |
 //! | `close` | `closed`, or `error: ...` |
 
@@ -15,6 +15,7 @@ use std::io::{BufRead, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use forebay::{Engine, TimestampNanos};
 
@@ -25,6 +26,7 @@ struct Client {
     engine: Option<Engine>,
     publisher: Option<JoinHandle<Outcome<()>>>,
     published: Arc<AtomicU64>,
+    slowest_micros: Arc<AtomicU64>,
 }
 
 impl Client {
@@ -59,7 +61,8 @@ impl Client {
         let (batches, bytes) = rest.split_once(' ').ok_or("publish BATCHES BYTES")?;
         let (batches, bytes): (i64, usize) = (batches.parse()?, bytes.parse()?);
         let mut producer = self.engine()?.producer()?;
-        let published = Arc::clone(&self.published);
+        let (published, slowest) = (self.published.clone(), self.slowest_micros.clone());
+        slowest.store(0, Ordering::Relaxed);
         let text = "x".repeat(bytes);
         self.publisher = Some(std::thread::spawn(move || {
             for n in 0..batches {
@@ -68,7 +71,10 @@ impl Client {
                     .column_i64("n", n)?
                     .column_str("v", &text)?;
                 producer.at(TimestampNanos(n + 1))?;
+                let start = Instant::now();
                 producer.flush()?;
+                let micros = u64::try_from(start.elapsed().as_micros())?;
+                slowest.fetch_max(micros, Ordering::Relaxed);
                 published.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())
@@ -79,7 +85,9 @@ impl Client {
     fn status(&self) -> Outcome<String> {
         let status = self.engine()?.status();
         let published = self.published.load(Ordering::Relaxed);
-        let mut line = format!("ready={} published={published}", u8::from(status.ready));
+        let slowest = self.slowest_micros.load(Ordering::Relaxed);
+        let ready = u8::from(status.ready);
+        let mut line = format!("ready={ready} published={published} slowest_micros={slowest}");
         for (name, value) in status.stats.iter() {
             write!(line, " {name}={value}")?;
         }

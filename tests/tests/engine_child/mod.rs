@@ -76,6 +76,11 @@ impl EngineChild {
         }
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a line, waits for the answer.
     pub(crate) fn ask(&mut self, line: &str) -> String {
         writeln!(self.lines, "{line}").unwrap();

@@ -30,6 +30,7 @@ pub(crate) use segment::{Position, Segment};
 use self::commit::Commit;
 use self::memory::Memory;
 use self::rotate::Rotation;
+use self::spares::Appetite;
 use self::trim::Trim;
 use self::watermark::Watermark;
 use crate::error::Error;
@@ -73,6 +74,10 @@ pub(crate) struct JournalOptions {
     pub(crate) memory_budget_bytes: u64,
     /// Spares kept ready.
     pub(crate) spares: usize,
+    /// They are written over with zeros ahead.
+    pub(crate) prefill: bool,
+    /// What must be left of the filesystem when a segment is made, in bytes.
+    pub(crate) min_free_bytes: u64,
     /// Every commit ends with an fdatasync.
     pub(crate) sync_always: bool,
     /// An fdatasync at least this often (nanoseconds), 0 for never.
@@ -129,6 +134,9 @@ pub(crate) struct Journal {
     spares: VecDeque<SpareFile>,
     spares_asked: usize,
     spare_retry_at: u64,
+    appetite: Appetite,
+    /// A rotation waits for a spare that is not ready: counted once.
+    spare_missed: bool,
     next_generation: Generation,
     /// Bytes of all segment files and spares: those asked for, and those not removed yet, too.
     allocated: u64,
@@ -182,6 +190,8 @@ impl Journal {
             spares: VecDeque::new(),
             spares_asked: 0,
             spare_retry_at: 0,
+            appetite: Appetite::default(),
+            spare_missed: false,
             next_generation: Generation(0),
             allocated: 0,
             doomed: Vec::new(),

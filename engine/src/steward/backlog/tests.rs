@@ -42,6 +42,8 @@ impl Rig {
             generation: Generation(generation),
             bytes: 65_536,
             next: Fsn(0),
+            fill: false,
+            keep_free: 0,
             incarnation: self.incarnation.clone(),
         };
         self.backlog.submit(request).expect("room");
@@ -117,22 +119,6 @@ fn behind_the_high_water_mark_removals_go_first_and_together() {
 }
 
 #[test]
-fn three_runs_that_leave_more_behind_escalate() {
-    let rig = Rig::new(u64::MAX);
-    let (backlog, worker) = (&rig.backlog, rig.backlog.hire());
-    for generation in 1..=4 {
-        rig.spare(generation);
-    }
-    for (run, name) in ["a", "b", "c"].into_iter().enumerate() {
-        assert_eq!(rig.remove(name), None);
-        assert_eq!(what(backlog.take(worker)), format!("spare {}", run + 1));
-        let expected = (run == 2).then_some(Change::Growing);
-        assert_eq!(backlog.finish(worker, done()), expected, "run {run}");
-    }
-    assert_eq!(what(backlog.take(worker)), "remove a+b+c");
-}
-
-#[test]
 fn after_the_fall_back_all_removals_come_at_once_before_the_rest() {
     let rig = Rig::new(u64::MAX);
     let (backlog, worker) = (&rig.backlog, rig.backlog.hire());
@@ -174,4 +160,24 @@ fn a_full_list_gives_the_request_back() {
         file: file.unwrap(),
     };
     assert!(rig.backlog.submit(request).is_err());
+}
+
+#[test]
+fn a_spare_in_hand_lets_everything_else_pass() {
+    let rig = Rig::new(u64::MAX);
+    let (backlog, worker) = (&rig.backlog, rig.backlog.hire());
+    rig.spare(1);
+    assert_eq!(what(backlog.take(worker)), "spare 1");
+    rig.spare(2);
+    rig.remove("a");
+    assert_eq!(what(backlog.take_short(worker)), "remove a");
+    assert_eq!(what(backlog.take_short(worker)), "nothing");
+    // It dies within the removal: both were begun.
+    backlog.ended(worker);
+    let next = backlog.hire();
+    assert_eq!(what(backlog.take(next)), "spare 1 again");
+    assert_eq!(what(backlog.take_short(next)), "remove a again");
+    backlog.finish(next, done());
+    backlog.finish(next, done());
+    assert_eq!(what(backlog.take(next)), "spare 2");
 }
