@@ -118,7 +118,7 @@ impl Producer {
         if !limit.is_zero() {
             let lane = std::sync::Arc::clone(&self.lane);
             let entry = header.entry_bytes();
-            let roomy = lane.wait(limit, || {
+            let roomy = lane.wait(Stage::Accepted, limit, || {
                 if !stalled && gate.is_full() {
                     stalled = true;
                     gate.counters.backpressure_stalls.add_shared(1);
