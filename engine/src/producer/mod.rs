@@ -31,6 +31,7 @@ pub use timestamp::{Timestamp, TimestampMicros, TimestampNanos};
 
 use self::auto_flush::Triggers;
 use self::chunk_publish::Scratch;
+use self::parts::Pieces;
 use self::plan::Plan;
 use self::stamps::Stamps;
 use self::symbols::Symbols;
@@ -93,6 +94,7 @@ pub struct Producer {
     symbols: Symbols,
     plan: Plan,
     scratch: Scratch,
+    pieces: Pieces,
     triggers: Triggers,
     auto_flush: bool,
     stamps: Option<Box<Stamps>>,
@@ -128,6 +130,7 @@ impl Producer {
             symbols: Symbols::default(),
             plan: Plan::default(),
             scratch: Scratch::default(),
+            pieces: Pieces::default(),
             not_sync: std::marker::PhantomData,
         }
     }
