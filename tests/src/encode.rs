@@ -40,6 +40,16 @@ impl Client {
         for row in rows {
             put(&mut self.producer, row)?;
         }
+        self.filled(|_| Ok(()))
+    }
+
+    /// Publishes what `fill` leaves in the producer, unless it has published itself, and gives
+    /// back the message that the shard sends for it.
+    pub fn filled(
+        &mut self,
+        fill: impl FnOnce(&mut Producer) -> Result<(), forebay::Error>,
+    ) -> Result<Vec<u8>, Failure> {
+        fill(&mut self.producer)?;
         self.producer.try_publish()?;
         for _ in 0..TURNS_MAX {
             self.world.turn();
