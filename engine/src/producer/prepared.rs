@@ -80,7 +80,13 @@ impl Producer {
             names::check_column(name).map_err(|error| error.to_string())?;
             check_length(name, limit)
         };
-        match place.index_of(name, ty, check) {
+        // A name that is known was checked when it was new, but for the designated timestamp's.
+        let known = if name.is_empty() {
+            Err(names::NameError::Empty.to_string())
+        } else {
+            place.index_of(name, ty, check)
+        };
+        match known {
             Ok(index) => Ok(ColumnId {
                 table,
                 index: u16::try_from(index).expect("columns are bounded"),
