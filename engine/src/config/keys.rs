@@ -69,6 +69,10 @@ pub const KEYS: &[Key] = &[
     key("sf_append_deadline_millis", "30000"),
     key("lock_retry_millis", "500"),
     key("memory_budget_bytes", "64m"),
+    // The steward.
+    key("steward_respawn_backoff_millis", "1000"),
+    key("steward_respawn_max", "5"),
+    key("steward_respawn_window_millis", "60000"),
     // Orphans.
     key("drain_orphans", "off"),
     key("max_background_drainers", "4"),

@@ -13,6 +13,7 @@ mod orphan_keys;
 mod parse;
 mod producer_keys;
 mod security_keys;
+mod steward_keys;
 mod value;
 
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use keys::{KEYS, Key};
 pub use orphan_keys::OrphanKeys;
 pub use producer_keys::{AutoFlush, ProducerKeys};
 pub use security_keys::{Auth, Roots, SecretSource, Security};
+pub use steward_keys::StewardKeys;
 
 /// `host:port` of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,6 +146,8 @@ pub struct Config {
     pub memory_budget_bytes: u64,
     /// The orphan scan and its drainers.
     pub orphans: OrphanKeys,
+    /// The maintenance thread.
+    pub steward: StewardKeys,
     /// Capacities of the inboxes for errors and connection events.
     pub events: EventKeys,
 }

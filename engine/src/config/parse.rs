@@ -7,8 +7,8 @@ use super::grammar::Params;
 use super::orphan_keys::OrphanKeys;
 use super::value::{MILLIS_MAX, invalid, number};
 use super::{
-    Config, DeliveryKeys, Durability, EventKeys, InitialConnect, ProducerKeys, addr, foreign,
-    security_keys,
+    Config, DeliveryKeys, Durability, EventKeys, InitialConnect, ProducerKeys, StewardKeys, addr,
+    foreign, security_keys,
 };
 use crate::error::Error;
 use crate::slot::segment::SEGMENT_BYTES_MIN;
@@ -99,6 +99,7 @@ impl Config {
                 .size("memory_budget_bytes", MIB, u64::MAX)?
                 .unwrap_or(64 * MIB),
             orphans: OrphanKeys::take(params)?,
+            steward: StewardKeys::take(params)?,
             events: EventKeys::take(params)?,
         };
         foreign::judge_rest(std::mem::take(params))?;

@@ -90,6 +90,11 @@ fn defaults_are_those_of_the_official_clients() {
             drainers_max: 4,
             scan_interval: millis(30_000),
         },
+        steward: StewardKeys {
+            respawn_backoff: millis(1_000),
+            respawns_max: 5,
+            respawn_window: millis(60_000),
+        },
         events: EventKeys::default(),
     };
     assert_eq!(parse(""), expected);

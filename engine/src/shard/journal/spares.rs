@@ -24,12 +24,7 @@ impl Journal {
                 let cause = format!("making a segment (tried again): {error}");
                 self.gate.failed(&cause, false);
             }
-            Reply::Removed(outcome) => {
-                if outcome.is_err() {
-                    // The next recovery drops the file as "below head".
-                    self.gate.counters.disk_errors.add(1);
-                }
-            }
+            Reply::Removed(removal) => self.removed(removal, now),
             Reply::Opened { .. } | Reply::Closed | Reply::Kept(_) | Reply::Resolved(_) => {}
         }
     }
@@ -38,7 +33,8 @@ impl Journal {
     /// Two segments always fit, or a slot at the smallest cap could never rotate; `close` goes
     /// beyond the cap for what was accepted.
     pub(super) fn has_room_for(&self, bytes: u64) -> bool {
-        let single = self.chain.len() == 1 && self.spares.len() + self.spares_asked == 0;
+        let spares = self.spares.len() + self.spares_asked;
+        let single = self.chain.len() == 1 && spares == 0 && self.unreclaimed == 0;
         if self.closing || single {
             return true;
         }
@@ -62,6 +58,7 @@ impl Journal {
                 generation: self.next_generation,
                 bytes: size,
                 next: self.published,
+                incarnation: files.incarnation.clone(),
             };
             if io.request(request).is_err() {
                 return;

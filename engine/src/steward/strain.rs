@@ -1,0 +1,98 @@
+//! When the steward falls behind: a state machine over the bytes that wait to be removed.
+//!
+//! It escalates when they pass a high-water mark, or when they grew in three consecutive runs (a
+//! run ends with each request that is done). It relaxes when nothing is left. While it lasts, what
+//! is to be removed goes before everything else and all at once.
+
+/// Runs in a row that may end with more to be removed than the one before.
+const GROWING_RUNS_MAX: u32 = 3;
+
+/// What changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Behind: the bytes passed the high-water mark.
+    HighWater,
+    /// Behind: the bytes grew run after run.
+    Growing,
+    /// Caught up.
+    Relaxed,
+}
+
+/// See the module documentation.
+#[derive(Debug)]
+pub(crate) struct Strain {
+    high_water_bytes: u64,
+    at_last_run: u64,
+    growing: u32,
+    is_escalated: bool,
+}
+
+impl Strain {
+    /// Nothing waits.
+    pub(crate) fn new(high_water_bytes: u64) -> Self {
+        Self {
+            high_water_bytes,
+            at_last_run: 0,
+            growing: 0,
+            is_escalated: false,
+        }
+    }
+
+    /// More is to be removed: `bytes` in all.
+    pub(crate) fn added(&mut self, bytes: u64) -> Option<Change> {
+        (bytes > self.high_water_bytes).then_some(())?;
+        self.escalate(Change::HighWater)
+    }
+
+    /// A request was done; `bytes` still wait to be removed.
+    pub(crate) fn run_ended(&mut self, bytes: u64) -> Option<Change> {
+        let grew = bytes > self.at_last_run;
+        self.growing = if grew { self.growing + 1 } else { 0 };
+        self.at_last_run = bytes;
+        if bytes == 0 {
+            return std::mem::take(&mut self.is_escalated).then_some(Change::Relaxed);
+        }
+        if self.growing >= GROWING_RUNS_MAX {
+            return self.escalate(Change::Growing);
+        }
+        self.added(bytes)
+    }
+
+    /// Whether removing goes before everything else.
+    pub(crate) fn is_escalated(&self) -> bool {
+        self.is_escalated
+    }
+
+    fn escalate(&mut self, why: Change) -> Option<Change> {
+        (!std::mem::replace(&mut self.is_escalated, true)).then_some(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_high_water_mark_escalates_once_until_all_is_removed() {
+        let mut strain = Strain::new(100);
+        assert_eq!(strain.added(100), None);
+        assert_eq!(strain.added(101), Some(Change::HighWater));
+        assert_eq!(strain.added(500), None, "told once");
+        assert_eq!(strain.run_ended(1), None, "not caught up yet");
+        assert!(strain.is_escalated());
+        assert_eq!(strain.run_ended(0), Some(Change::Relaxed));
+        assert!(!strain.is_escalated());
+        assert_eq!(strain.added(101), Some(Change::HighWater));
+    }
+
+    #[test]
+    fn three_growing_runs_escalate_below_the_mark() {
+        let mut strain = Strain::new(u64::MAX);
+        for bytes in [1, 2, 2, 3, 4] {
+            assert_eq!(strain.run_ended(bytes), None, "{bytes}");
+        }
+        assert_eq!(strain.run_ended(5), Some(Change::Growing));
+        assert_eq!(strain.run_ended(6), None, "told once");
+        assert_eq!(strain.run_ended(0), Some(Change::Relaxed));
+    }
+}
