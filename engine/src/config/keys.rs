@@ -64,6 +64,8 @@ pub const KEYS: &[Key] = &[
     key("sf_max_total_bytes", "128m"),
     key("sf_durability", "memory"),
     key("sf_sync_interval_millis", "5000"),
+    key("commit_window_micros", "0"),
+    key("commit_window_bytes", "256k"),
     key("sf_append_deadline_millis", "30000"),
     key("lock_retry_millis", "500"),
     key("memory_budget_bytes", "64m"),

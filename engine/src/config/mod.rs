@@ -102,6 +102,10 @@ pub struct Config {
     pub durability: Durability,
     /// `sf_sync_interval_millis` (periodic only).
     pub sync_interval: Duration,
+    /// `commit_window_micros`: how long frames gather before a commit takes them.
+    pub commit_window: Duration,
+    /// `commit_window_bytes`: bytes that end the window.
+    pub commit_window_bytes: u64,
     /// `sf_append_deadline_millis`: how long `publish` may wait for room; zero never waits.
     pub append_deadline: Duration,
     /// `reconnect_initial_backoff_millis`.

@@ -49,6 +49,8 @@ fn defaults_are_those_of_the_official_clients() {
         total_bytes: 128 << 20,
         durability: Durability::Memory,
         sync_interval: millis(5_000),
+        commit_window: Duration::ZERO,
+        commit_window_bytes: 256 << 10,
         append_deadline: millis(30_000),
         backoff_initial: millis(100),
         backoff_max: millis(5_000),

@@ -1,7 +1,8 @@
 //! Disk operations in flight: each completes after a random delay, in any order.
 //!
 //! Checks what the shard promises: memory of a write does not change while the write is in flight,
-//! direct I/O is aligned, writes in flight to one file do not share a block.
+//! direct I/O is aligned, writes in flight to one file do not share a block, and no two fdatasyncs
+//! of one file are in flight.
 
 use std::io;
 
@@ -167,6 +168,11 @@ impl Operations {
             assert!(
                 !shares_block(&flight, other),
                 "{flight:?} meets {other:?} in one block"
+            );
+            let syncs = |f: &Flight| matches!(f.op, DiskOp::Sync { .. });
+            assert!(
+                !(syncs(&flight) && syncs(other)),
+                "{flight:?} beside {other:?}: a failure would be told to one of them"
             );
         }
         flight

@@ -135,6 +135,11 @@ impl SimIo {
         self.net.reseed(self.rng.fork());
     }
 
+    /// How the disk of the present process behaves.
+    pub(crate) fn disk_manners(&self) -> &DiskManners {
+        &self.manners.disk
+    }
+
     /// Whether a write of more than a block is in flight.
     pub(crate) fn is_writing(&self) -> bool {
         self.operations.is_writing()

@@ -7,6 +7,7 @@
 use std::io;
 
 use super::segment::offset;
+use super::trim::Trim;
 use super::{Journal, token};
 use crate::fsn::Fsn;
 use crate::io::{BLOCK, DiskOp, Io, Token};
@@ -49,6 +50,11 @@ impl Commit {
         self.key == key
     }
 
+    /// Whether an fdatasync of the dictionary is with the kernel.
+    pub(super) fn syncs_dictionary(&self) -> bool {
+        self.submitted && self.step == Step::SyncDictionary
+    }
+
     /// Whether its present step is with the kernel.
     pub(super) fn is_submitted(&self) -> bool {
         self.submitted
@@ -57,6 +63,10 @@ impl Commit {
 
 impl Journal {
     pub(super) fn pump_commit(&mut self, io: &mut impl Io, now: u64) {
+        let held = self.commit.as_ref().map_or(self.written, |c| c.fsn);
+        if held < self.published {
+            self.window.gather(now);
+        }
         if self.commit.is_none() {
             self.begin_commit(now);
         }
@@ -79,6 +89,13 @@ impl Journal {
             segment.end,
             segment.next(),
         );
+        // A full segment is never waited with: the next one waits for it.
+        let is_active = key + 1 == self.first_key + self.chain.len() as u64;
+        let gathered = to - segment.written;
+        if is_active && !self.closing && !self.window.is_over(now, gathered) {
+            return;
+        }
+        self.window.taken();
         let dictionary_bytes = self.stage_dictionary();
         let step = if dictionary_bytes > 0 {
             Step::Dictionary
@@ -195,6 +212,10 @@ impl Journal {
             Step::SyncDictionary if files.dictionary_synced == files.dictionary_bytes => {
                 self.commit.as_mut().expect("looked at above").step = Step::SyncSegment;
                 return self.submit_commit(io, now);
+            }
+            // Never beside the trim's: the kernel tells a failure to one of them.
+            Step::SyncDictionary if self.trim.as_ref().is_some_and(Trim::syncs_dictionary) => {
+                return;
             }
             Step::SyncDictionary => (
                 token::SYNC_DICTIONARY,

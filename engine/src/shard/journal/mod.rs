@@ -19,6 +19,7 @@ mod spares;
 mod takeover;
 mod trim;
 mod watermark;
+mod window;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -33,6 +34,7 @@ use self::rotate::Rotation;
 use self::spares::Appetite;
 use self::trim::Trim;
 use self::watermark::Watermark;
+use self::window::Window;
 use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
 use crate::io::{BLOCK, Done, Doomed, Io, Region, SpareFile};
@@ -82,6 +84,10 @@ pub(crate) struct JournalOptions {
     pub(crate) sync_always: bool,
     /// An fdatasync at least this often (nanoseconds), 0 for never.
     pub(crate) sync_interval: u64,
+    /// How long frames gather before a commit takes them (nanoseconds), 0 for not at all.
+    pub(crate) commit_window: u64,
+    /// Bytes that end the window.
+    pub(crate) commit_window_bytes: u64,
 }
 
 /// The files of a slot with a directory.
@@ -148,6 +154,7 @@ pub(crate) struct Journal {
     memory: Memory,
     scratch: Scratch,
     commit: Option<Commit>,
+    window: Window,
     rotation: Option<Rotation>,
     trim: Option<Trim>,
     watermark: Watermark,
@@ -180,6 +187,7 @@ impl Journal {
             watermark: map(BLOCK)?,
             dictionary: map(16 * BLOCK)?,
         };
+        let window = Window::new(options.commit_window, options.commit_window_bytes);
         let mut journal = Self {
             options,
             gate,
@@ -200,6 +208,7 @@ impl Journal {
             memory,
             scratch,
             commit: None,
+            window,
             rotation: None,
             trim: None,
             watermark: Watermark::default(),
@@ -238,6 +247,13 @@ impl Journal {
     /// First FSN not covered by an fdatasync.
     pub(crate) fn stable(&self) -> Fsn {
         self.stable
+    }
+
+    /// First FSN of the last segment that the manifest names: all before it are full.
+    #[cfg(any(test, feature = "internals"))]
+    pub(crate) fn sealed(&self) -> Fsn {
+        let named = self.chain.iter().rev().find(|segment| segment.committed);
+        named.map_or(Fsn(0), |segment| segment.base)
     }
 
     /// First FSN that the server has not confirmed.
@@ -282,6 +298,10 @@ impl Journal {
         if self.files.is_none() || self.poisoned.is_some() {
             return;
         }
+        // What was found at the start was synced by the opening.
+        if self.last_sync == 0 {
+            self.last_sync = now;
+        }
         self.pump_commit(io, now);
         self.pump_rotation(io);
         self.pump_trim(io, now);
@@ -319,6 +339,20 @@ impl Journal {
                 || self.watermark.is_busy()
                 || self.written < self.published
                 || self.sync_due())
+    }
+
+    /// When something is due that no completion announces: the end of the commit window, the next
+    /// fdatasync of `periodic`, a record of the watermark. Nothing of it depends on the network.
+    pub(crate) fn deadline(&self, now: u64) -> Option<u64> {
+        if self.poisoned.is_some() || self.files.is_none() {
+            return None;
+        }
+        let interval = self.options.sync_interval;
+        let periodic = interval > 0 && self.stable < self.published;
+        let sync = periodic.then(|| self.last_sync + interval);
+        let record = self.watermark_lags().then(|| self.watermark.due());
+        let all = [self.window.deadline(), sync, record];
+        all.into_iter().flatten().filter(|at| *at > now).min()
     }
 
     /// Whether operations are in flight: the memory they use must stay.

@@ -7,6 +7,7 @@
 
 use std::io;
 
+use super::commit::Commit;
 use super::phase::Phase;
 use super::record_write::RecordWrite;
 use super::rotate::signed;
@@ -36,6 +37,11 @@ impl Trim {
         self.sync_dictionary.is_in_flight()
             || self.watermark.in_flight()
             || self.manifest.in_flight()
+    }
+
+    /// Whether an fdatasync of the dictionary is with the kernel.
+    pub(super) fn syncs_dictionary(&self) -> bool {
+        self.sync_dictionary.is_in_flight()
     }
 
     pub(super) fn holds_manifest(&self) -> bool {
@@ -73,14 +79,13 @@ impl Journal {
             return;
         }
         let files = self.files.as_ref().expect("trims need files");
-        let synced = files.dictionary_synced == files.dictionary_bytes;
         self.watermark.last_trim = now;
         self.trim = Some(Trim {
             segments,
             head: self.chain[segments].base,
             mark: self.mark(),
             dictionary_bytes: files.dictionary_bytes,
-            sync_dictionary: if synced { Phase::Done } else { Phase::Waiting },
+            sync_dictionary: Phase::default(),
             watermark: RecordWrite::default(),
             manifest: RecordWrite::default(),
         });
@@ -99,7 +104,10 @@ impl Journal {
         let Some(trim) = &mut self.trim else { return };
         let files = self.files.as_ref().expect("trims need files");
         trim.sync_dictionary
-            .start(true, io, token::TRIM_DICTIONARY, || DiskOp::Sync {
+            .skip(files.dictionary_synced >= trim.dictionary_bytes);
+        let alone = !self.commit.as_ref().is_some_and(Commit::syncs_dictionary);
+        trim.sync_dictionary
+            .start(alone, io, token::TRIM_DICTIONARY, || DiskOp::Sync {
                 file: files.dictionary.clone(),
             });
         let ready = trim.sync_dictionary.is_done() && !self.watermark.is_busy();
