@@ -14,6 +14,7 @@
 //! | `fate`, `steps` | what a process does to its disk, counted; a crash at every step of a script |
 //! | `promises` | what a durability mode promises between turns |
 //! | `expected` | the frames that an opening must find |
+//! | `reports` | field reports about the order of writes and fdatasyncs |
 //! | `watermark` | the scripted runs about acknowledgements ahead of the disk |
 #![cfg(feature = "uring")]
 
@@ -27,6 +28,8 @@ mod life;
 mod net;
 mod promises;
 mod random;
+#[cfg(test)]
+mod reports;
 mod rows;
 mod run;
 mod scenario;

@@ -13,6 +13,8 @@ use crate::fsn::Fsn;
 use crate::io::{BLOCK, DiskOp, Io, Token};
 
 const BLOCK_BYTES: u64 = BLOCK as u64;
+/// Writes in a row that may end within their first block before the file counts as broken.
+const STUCK_MAX: u8 = 4;
 /// Pause before a write that found the disk full is tried again, in nanoseconds.
 const FULL_PAUSE: u64 = 200_000_000;
 
@@ -40,6 +42,8 @@ pub(super) struct Commit {
     dictionary_bytes: usize,
     /// Dictionary bytes of this commit that are on disk.
     dictionary_done: usize,
+    /// Segment writes in a row that got no further.
+    stuck: u8,
     /// No submission before this time: the disk was full.
     retry_at: u64,
     sync: bool,
@@ -112,6 +116,7 @@ impl Journal {
             fsn,
             dictionary_bytes,
             dictionary_done: 0,
+            stuck: 0,
             retry_at: 0,
             sync,
         });
@@ -149,6 +154,7 @@ impl Journal {
             fsn: self.written,
             dictionary_bytes: 0,
             dictionary_done: 0,
+            stuck: 0,
             retry_at: 0,
             sync: true,
         });
@@ -324,13 +330,19 @@ impl Journal {
     fn segment_written(&mut self, mut commit: Commit, got: u32) -> Result<(), String> {
         let reached = commit.from + u64::from(got);
         if reached < commit.to {
-            if u64::from(got) < BLOCK_BYTES {
+            let next = reached - reached % BLOCK_BYTES;
+            commit.stuck = if next > commit.from {
+                0
+            } else {
+                commit.stuck + 1
+            };
+            if got == 0 || commit.stuck > STUCK_MAX {
                 return Err(format!(
                     "segment write at {}: only {got} bytes",
                     commit.from
                 ));
             }
-            commit.from = reached - reached % BLOCK_BYTES;
+            commit.from = next;
             self.commit = Some(commit);
             return Ok(());
         }
