@@ -7,7 +7,8 @@ use super::grammar::Params;
 use super::orphan_keys::OrphanKeys;
 use super::value::{MILLIS_MAX, invalid, number};
 use super::{
-    Config, DeliveryKeys, Durability, EventKeys, InitialConnect, addr, foreign, security_keys,
+    Config, DeliveryKeys, Durability, EventKeys, InitialConnect, ProducerKeys, StewardKeys, addr,
+    foreign, security_keys,
 };
 use crate::error::Error;
 use crate::slot::segment::SEGMENT_BYTES_MIN;
@@ -57,8 +58,10 @@ impl Config {
         let journal = Journal::take(params)?;
         let sync_first = params.has_prefix("reconnect_");
         let (max_buf_bytes, max_name_bytes) = buffer_limits(params)?;
+        let producer = ProducerKeys::take(params, journal.sf_dir.is_some())?;
         let delivery = DeliveryKeys::take(params, journal.sf_dir.as_deref())?;
         let config = Self {
+            producer,
             tls,
             endpoints,
             auth: security_keys::auth(params)?,
@@ -96,6 +99,7 @@ impl Config {
                 .size("memory_budget_bytes", MIB, u64::MAX)?
                 .unwrap_or(64 * MIB),
             orphans: OrphanKeys::take(params)?,
+            steward: StewardKeys::take(params)?,
             events: EventKeys::take(params)?,
         };
         foreign::judge_rest(std::mem::take(params))?;

@@ -52,22 +52,45 @@ impl Symbols {
     #[inline]
     pub(super) fn cell(&mut self, text: &str) -> Option<u32> {
         let hash = self.hasher.hash_one(text.as_bytes());
+        let id = match self.find(text, hash) {
+            Some(id) => id,
+            None => self.intern(text, hash)?,
+        };
+        self.mark_used(id);
+        Some(id)
+    }
+
+    /// The id of `text`, not noted as used. `None` when the table is full.
+    pub(super) fn id(&mut self, text: &str) -> Option<u32> {
+        let hash = self.hasher.hash_one(text.as_bytes());
+        match self.find(text, hash) {
+            Some(id) => Some(id),
+            None => self.intern(text, hash),
+        }
+    }
+
+    #[inline]
+    fn find(&self, text: &str, hash: u64) -> Option<u32> {
         let (symbols, all) = (&self.entries, &self.text);
         let found = self.index.find(hash, |id| {
             let symbol = &symbols[*id as usize];
             symbol.hash == hash && same(&all[symbol.start..symbol.start + symbol.bytes], text)
         });
-        let id = match found {
-            Some(id) => *id,
-            None => self.intern(text, hash)?,
-        };
+        found.copied()
+    }
+
+    /// Notes the symbol as used by this batch.
+    ///
+    /// # Panics
+    /// If there is no such id.
+    #[inline]
+    pub(super) fn mark_used(&mut self, id: u32) {
         let symbol = &mut self.entries[id as usize];
         if symbol.batch != self.batch {
             symbol.batch = self.batch;
             self.used.push(id);
             self.used_bytes += symbol.bytes;
         }
-        Some(id)
     }
 
     #[cold]
@@ -84,6 +107,8 @@ impl Symbols {
             hash,
             batch: 0,
         });
+        // So that a known symbol never allocates.
+        self.used.reserve(self.entries.len() - self.used.len());
         let symbols = &self.entries;
         self.index
             .insert_unique(hash, id, |id| symbols[*id as usize].hash);

@@ -139,10 +139,16 @@ impl Lane {
         self.waiters(stage).wait(limit, done)
     }
 
-    /// Registers `waker` for "at least `count` entries at `stage`". The caller looks again
+    /// Registers `waker` for "at least `count` entries at `stage`", instead of what `ticket`
+    /// registered before; returns the ticket (0 asks for a new one). The caller looks again
     /// afterwards.
-    pub(crate) fn watch(&self, stage: Stage, count: u64, waker: &Waker) {
-        self.waiters(stage).watch(count, waker);
+    pub(crate) fn watch(&self, stage: Stage, count: u64, ticket: u64, waker: &Waker) -> u64 {
+        self.waiters(stage).watch(count, ticket, waker)
+    }
+
+    /// Forgets what `ticket` registered: its receipt is gone.
+    pub(crate) fn unwatch(&self, stage: Stage, count: u64, ticket: u64) {
+        self.waiters(stage).unwatch(count, ticket);
     }
 
     /// The producer was dropped: the shard frees the lane when its ring is empty.

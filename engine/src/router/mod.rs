@@ -9,3 +9,4 @@ pub(crate) mod lane;
 )]
 pub mod ring;
 mod waiters;
+mod wakers;

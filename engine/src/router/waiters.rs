@@ -4,13 +4,13 @@
 //! no stage but its own: thousands of them cost one look at two words while nobody's turn has come.
 //! Who waits for accepted waits for room in the ring.
 
-use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::gate::lock;
+use super::wakers::Wakers;
 use crate::io::sys::{futex_wait, futex_wake};
 
 /// Before a thread sleeps it looks for this long whether its wait is over.
@@ -27,8 +27,7 @@ pub(super) struct Waiters {
     sleepers: AtomicU32,
     /// Lowest count that a waker waits for.
     lowest: AtomicU64,
-    /// In the order of the counts they wait for.
-    wakers: Mutex<VecDeque<(u64, Waker)>>,
+    wakers: Mutex<Wakers>,
 }
 
 impl Default for Waiters {
@@ -59,20 +58,19 @@ impl Waiters {
 
     #[cold]
     fn run_wakers(&self, reached: u64) {
-        let ready: Vec<_> = {
+        let ready = {
             let mut wakers = lock(&self.wakers);
-            let count = wakers.partition_point(|(count, _)| *count <= reached);
-            let ready = wakers.drain(..count).collect();
+            let ready = wakers.take_due(reached);
             self.note_lowest(&wakers);
             ready
         };
-        for (_, waker) in ready {
+        for waker in ready.into_values() {
             waker.wake();
         }
     }
 
-    fn note_lowest(&self, wakers: &VecDeque<(u64, Waker)>) {
-        let lowest = wakers.front().map_or(NOBODY, |(count, _)| *count);
+    fn note_lowest(&self, wakers: &Wakers) {
+        let lowest = wakers.lowest().unwrap_or(NOBODY);
         self.lowest.store(lowest, Ordering::Release);
     }
 
@@ -83,9 +81,9 @@ impl Waiters {
         let wakers = {
             let mut wakers = lock(&self.wakers);
             self.lowest.store(NOBODY, Ordering::Release);
-            std::mem::take(&mut *wakers)
+            wakers.take_all()
         };
-        for (_, waker) in wakers {
+        for waker in wakers.into_values() {
             waker.wake();
         }
     }
@@ -115,18 +113,24 @@ impl Waiters {
         reached
     }
 
-    /// Registers `waker` for a count of `count`, once. The caller looks again afterwards.
-    pub(super) fn watch(&self, count: u64, waker: &Waker) {
-        let mut wakers = lock(&self.wakers);
-        let from = wakers.partition_point(|(other, _)| *other < count);
-        let to = wakers.partition_point(|(other, _)| *other <= count);
-        let known = wakers.range(from..to).any(|(_, w)| w.will_wake(waker));
-        if !known {
-            wakers.insert(to, (count, waker.clone()));
-        }
-        self.note_lowest(&wakers);
-        drop(wakers);
+    /// Registers `waker` for a count of `count`, instead of what `ticket` registered before;
+    /// returns the ticket (0 asks for a new one). The caller looks again afterwards.
+    pub(super) fn watch(&self, count: u64, ticket: u64, waker: &Waker) -> u64 {
+        let ticket = {
+            let mut wakers = lock(&self.wakers);
+            let ticket = wakers.insert(count, ticket, waker);
+            self.note_lowest(&wakers);
+            ticket
+        };
         fence(Ordering::SeqCst);
+        ticket
+    }
+
+    /// Forgets what `ticket` registered.
+    pub(super) fn unwatch(&self, count: u64, ticket: u64) {
+        let mut wakers = lock(&self.wakers);
+        wakers.remove(count, ticket);
+        self.note_lowest(&wakers);
     }
 }
 
@@ -154,8 +158,8 @@ mod tests {
         for (index, counting) in counts.iter().enumerate() {
             let waker = Waker::from(Arc::clone(counting));
             // Polled again meanwhile: still one wake-up.
-            waiters.watch(index as u64 + 1, &waker);
-            waiters.watch(index as u64 + 1, &waker);
+            let ticket = waiters.watch(index as u64 + 1, 0, &waker);
+            assert_eq!(waiters.watch(index as u64 + 1, ticket, &waker), ticket);
         }
         let woken = || -> Vec<usize> {
             let all = counts.iter().map(|c| c.0.load(Ordering::Relaxed));
@@ -174,7 +178,7 @@ mod tests {
     fn the_end_wakes_everybody_whatever_was_reached() {
         let waiters = Waiters::default();
         let counting = Arc::new(Counting::default());
-        waiters.watch(7, &Waker::from(Arc::clone(&counting)));
+        waiters.watch(7, 0, &Waker::from(Arc::clone(&counting)));
         waiters.wake_everybody();
         waiters.notify(7);
         assert_eq!(counting.0.load(Ordering::Relaxed), 1);

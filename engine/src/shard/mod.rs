@@ -24,6 +24,7 @@ use crate::io::{Io, Reply};
 use crate::router::gate::{Gate, Terminal};
 use crate::router::lane::Stage;
 use crate::slot::OpenedSlot;
+use crate::steward::Incarnation;
 use crate::units::nanos;
 
 pub(crate) use self::journal::{SlotRemains, token};
@@ -104,6 +105,8 @@ pub(crate) struct Handover {
     pub(crate) active_tail: Vec<u8>,
     /// Bytes of unacked frames, for the gauge.
     pub(crate) unacked_bytes: u64,
+    /// This life of the slot.
+    pub(crate) incarnation: Incarnation,
     /// No producer will join: no spares are made.
     pub(crate) replay_only: bool,
 }
@@ -128,7 +131,13 @@ impl Shard {
             segment_bytes: config.segment_bytes,
             total_bytes: config.total_bytes,
             memory_budget_bytes: config.memory_budget_bytes,
-            spares: if replay_only { 0 } else { 2 },
+            spares: if replay_only {
+                0
+            } else {
+                config.steward.spares
+            },
+            prefill: config.fills_spares(),
+            min_free_bytes: config.steward.min_free_bytes,
             sync_always: matches!(config.durability, Durability::Flush | Durability::Append),
             sync_interval,
             commit_window: nanos(config.commit_window),
@@ -136,7 +145,11 @@ impl Shard {
         };
         let has_files = handover.is_some();
         let (slot, tail, unacked) = match handover {
-            Some(h) => (Some(h.slot), h.active_tail, h.unacked_bytes),
+            Some(h) => (
+                Some((h.slot, h.incarnation)),
+                h.active_tail,
+                h.unacked_bytes,
+            ),
             None => (None, Vec::new(), 0),
         };
         let journal = Journal::new(options, Arc::clone(&gate), slot, &tail)?;

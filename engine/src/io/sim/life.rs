@@ -91,6 +91,7 @@ impl Life {
             flush_stage: Stage::Written,
             publish_stable: config.durability == Durability::Append,
             has_files: true,
+            keys: config.producer.clone(),
         };
         let id = self.ledger.borrow_mut().open();
         self.authors.push(Author {

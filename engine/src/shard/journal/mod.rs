@@ -12,6 +12,7 @@ mod commit;
 mod memory;
 mod phase;
 mod record_write;
+mod removals;
 mod rotate;
 mod segment;
 mod spares;
@@ -30,14 +31,16 @@ pub(crate) use segment::{Position, Segment};
 use self::commit::Commit;
 use self::memory::Memory;
 use self::rotate::Rotation;
+use self::spares::Appetite;
 use self::trim::Trim;
 use self::watermark::Watermark;
 use self::window::Window;
 use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
-use crate::io::{BLOCK, Done, Io, Region, SpareFile};
+use crate::io::{BLOCK, Done, Doomed, Io, Region, SpareFile};
 use crate::router::gate::Gate;
 use crate::slot::{Dictionary, DualFile, OpenedSlot};
+use crate::steward::Incarnation;
 
 /// Operations of the journal; at most one of each kind is in flight.
 pub(crate) mod token {
@@ -73,6 +76,10 @@ pub(crate) struct JournalOptions {
     pub(crate) memory_budget_bytes: u64,
     /// Spares kept ready.
     pub(crate) spares: usize,
+    /// They are written over with zeros ahead.
+    pub(crate) prefill: bool,
+    /// What must be left of the filesystem when a segment is made, in bytes.
+    pub(crate) min_free_bytes: u64,
     /// Every commit ends with an fdatasync.
     pub(crate) sync_always: bool,
     /// An fdatasync at least this often (nanoseconds), 0 for never.
@@ -87,7 +94,8 @@ pub(crate) struct JournalOptions {
 #[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) dir: PathBuf,
-    pub(crate) lock: crate::io::File,
+    /// This life of the slot: requests to the steward carry it.
+    pub(crate) incarnation: Incarnation,
     pub(crate) manifest: DualFile,
     pub(crate) watermark: DualFile,
     pub(crate) dictionary: crate::io::File,
@@ -132,9 +140,17 @@ pub(crate) struct Journal {
     spares: VecDeque<SpareFile>,
     spares_asked: usize,
     spare_retry_at: u64,
+    appetite: Appetite,
+    /// A rotation waits for a spare that is not ready: counted once.
+    spare_missed: bool,
     next_generation: Generation,
-    /// Bytes of all segment files and spares, asked-for ones included.
+    /// Bytes of all segment files and spares: those asked for, and those not removed yet, too.
     allocated: u64,
+    /// Segments that have left the chain and that the steward was not asked to remove yet.
+    doomed: Vec<Doomed>,
+    /// Bytes of those, and of what it was asked to remove and has not: a part of `allocated`.
+    unreclaimed: u64,
+    removal_retry_at: u64,
     memory: Memory,
     scratch: Scratch,
     commit: Option<Commit>,
@@ -160,7 +176,7 @@ impl Journal {
     pub(crate) fn new(
         options: JournalOptions,
         gate: Arc<Gate>,
-        slot: Option<OpenedSlot>,
+        slot: Option<(OpenedSlot, Incarnation)>,
         active_tail: &[u8],
     ) -> Result<Self, Error> {
         let memory = Memory::new(options.memory_budget_bytes);
@@ -182,8 +198,13 @@ impl Journal {
             spares: VecDeque::new(),
             spares_asked: 0,
             spare_retry_at: 0,
+            appetite: Appetite::default(),
+            spare_missed: false,
             next_generation: Generation(0),
             allocated: 0,
+            doomed: Vec::new(),
+            unreclaimed: 0,
+            removal_retry_at: 0,
             memory,
             scratch,
             commit: None,
@@ -202,7 +223,7 @@ impl Journal {
             poisoned: None,
         };
         match slot {
-            Some(slot) => journal.take_over(slot, active_tail)?,
+            Some((slot, incarnation)) => journal.take_over(slot, incarnation, active_tail)?,
             None => journal.start_in_memory()?,
         }
         journal.publish_gauges();
@@ -285,6 +306,7 @@ impl Journal {
         self.pump_rotation(io);
         self.pump_trim(io, now);
         self.pump_watermark(io, now);
+        self.pump_removals(io, now);
         self.pump_spares(io, now);
     }
 
@@ -373,6 +395,7 @@ impl Journal {
             .as_ref()
             .map_or(0, |files| files.dictionary_bytes);
         counters.disk_bytes.set(self.allocated + dictionary);
+        counters.unreclaimed_bytes.set(self.unreclaimed);
         counters.symbols.set(u64::from(self.dictionary.len()));
         counters.fsn_next.set(self.published.0);
         counters.fsn_acked.set(self.acked.0);
