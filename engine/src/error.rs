@@ -25,7 +25,7 @@ pub enum Pressure {
 #[non_exhaustive]
 pub enum Error {
     /// The engine is full and the wait limit passed; nothing of the batch was accepted, unless it
-    /// is larger than half of an intake ring: then `rows_accepted` tells.
+    /// is larger than the intake ring: then `rows_accepted` tells.
     #[error(
         "back-pressure ({pressure:?}): no room for {batch_bytes} bytes after {waited_millis} ms \
          (sf_append_deadline_millis); {}. Raise sf_max_total_bytes, or find out why the server \
@@ -35,12 +35,12 @@ pub enum Error {
     Backpressure {
         /// What the engine is waiting for.
         pressure: Pressure,
-        /// Size of the refused batch in bytes.
+        /// Room in the ring that the refused batch needs, in bytes.
         batch_bytes: u64,
         /// How long the call waited, in milliseconds.
         waited_millis: u64,
         /// Rows that were accepted and left the producer: the first ones, table by table in the
-        /// order in which the tables were first used. 0 unless the batch exceeds half of
+        /// order in which the tables were first used. 0 unless the batch exceeds seven eighths of
         /// `intake_ring_bytes`.
         rows_accepted: u64,
     },

@@ -32,6 +32,7 @@ pub use timestamp::{Timestamp, TimestampMicros, TimestampNanos};
 
 use self::auto_flush::Triggers;
 use self::chunk_publish::Scratch;
+use self::parts::Pieces;
 use self::plan::Plan;
 use self::stamps::Stamps;
 use self::symbols::Symbols;
@@ -94,6 +95,7 @@ pub struct Producer {
     symbols: Symbols,
     plan: Plan,
     scratch: Scratch,
+    pieces: Pieces,
     triggers: Triggers,
     auto_flush: bool,
     stamps: Option<Box<Stamps>>,
@@ -129,6 +131,7 @@ impl Producer {
             symbols: Symbols::default(),
             plan: Plan::default(),
             scratch: Scratch::default(),
+            pieces: Pieces::default(),
             not_sync: std::marker::PhantomData,
         }
     }

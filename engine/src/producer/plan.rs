@@ -19,9 +19,9 @@ pub(super) fn size(value: usize) -> Option<u32> {
 }
 
 impl Plan {
-    /// Room for the runs of `tables` tables.
-    pub(super) fn reserve(&mut self, tables: usize) {
-        self.runs.reserve(tables.saturating_mul(8));
+    /// Room for the runs of `columns` columns.
+    pub(super) fn reserve(&mut self, columns: usize) {
+        self.runs.reserve(columns);
     }
 
     /// Sizes the tables' rows. `None` when they are far beyond any limit.

@@ -120,14 +120,24 @@ impl Producer {
         }
     }
 
-    /// Sizes the buffers of every table for batches of `rows` rows, so that filling one moves no
-    /// memory; values of varying size are taken to have up to 64 bytes.
-    pub fn warm(&mut self, rows: usize) {
-        for column in self.tables.iter_mut().flat_map(|table| &mut table.columns) {
-            column.buffer.reserve(rows, 64);
+    /// Makes everything ready that batches of up to `rows` rows need, so that filling and
+    /// publishing them allocates nothing and meets no new page: the buffers of the tables named
+    /// here and of those prepared before (a column that comes later costs its making, no more),
+    /// the memory for cutting batches, the notes of what is acked. Values of varying size are
+    /// taken to have 64 bytes on average.
+    pub fn warm(&mut self, tables: &[&str], rows: usize) -> Result<(), Error> {
+        self.not_in_a_row()?;
+        for name in tables {
+            self.switch_table(name)?;
         }
-        self.symbols.reserve(rows);
-        self.plan.reserve(self.tables.len());
+        for table in &mut self.tables {
+            table.warm(rows);
+        }
+        self.warm_pieces(rows);
+        let columns = self.tables.iter().map(|table| table.columns.len().max(16));
+        self.plan.reserve(columns.sum());
+        self.lane.ledger.reserve();
+        Ok(())
     }
 
     fn not_in_a_row(&self) -> Result<(), Error> {

@@ -107,6 +107,8 @@ impl Symbols {
             hash,
             batch: 0,
         });
+        // So that a known symbol never allocates.
+        self.used.reserve(self.entries.len() - self.used.len());
         let symbols = &self.entries;
         self.index
             .insert_unique(hash, id, |id| symbols[*id as usize].hash);
@@ -138,12 +140,6 @@ impl Symbols {
     /// Number of the batch's symbols and the bytes of their text.
     pub(super) fn used_size(&self) -> (usize, usize) {
         (self.used.len(), self.used_bytes)
-    }
-
-    /// Room for a batch of `rows` rows.
-    pub(super) fn reserve(&mut self, rows: usize) {
-        let most = rows.min(self.entries.len());
-        self.used.reserve(most.saturating_sub(self.used.len()));
     }
 
     /// A new batch begins.

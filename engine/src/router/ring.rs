@@ -138,20 +138,17 @@ impl Writer {
             "entry of {bytes} bytes"
         );
         let from = self.reserved;
-        let need = (ENTRY_HEADER_BYTES + bytes).next_multiple_of(8) as u64;
-        let to_end = self.ring.capacity() - (from & self.ring.mask);
-        let pad = if need > to_end { to_end } else { 0 };
-        let end = from + pad + need;
+        let (start, end) = self.place(from, bytes);
         if end - self.head_seen > self.ring.capacity() {
             self.head_seen = self.ring.head.0.load(Ordering::Acquire);
             if end - self.head_seen > self.ring.capacity() {
                 return None;
             }
         }
+        let pad = start - from;
         if pad > 0 {
             self.put_header(from, pad - ENTRY_HEADER_BYTES as u64, KIND_PAD);
         }
-        let start = end - need;
         self.put_header(start, bytes as u64, KIND_DATA);
         self.reserved = end;
         let payload = self.ring.at(start + ENTRY_HEADER_BYTES as u64, bytes);
@@ -160,6 +157,23 @@ impl Writer {
         // and inside the buffer (`at` asserts); `&mut self` makes this the only reference, and
         // every bit pattern is a valid u8.
         Some(unsafe { std::slice::from_raw_parts_mut(payload, bytes) })
+    }
+
+    /// Start and end of an entry of `bytes` that comes next at `from`: entries are contiguous, so
+    /// one that does not fit before the buffer's end begins behind it.
+    #[inline]
+    fn place(&self, from: u64, bytes: usize) -> (u64, u64) {
+        let need = (ENTRY_HEADER_BYTES + bytes).next_multiple_of(8) as u64;
+        let to_end = self.ring.capacity() - (from & self.ring.mask);
+        let start = if need > to_end { from + to_end } else { from };
+        (start, start + need)
+    }
+
+    /// Bytes that entries of these sizes take behind each other, padding included: exactly as much
+    /// [`room`](Self::room) is needed to reserve all of them.
+    pub fn footprint(&self, entries: impl IntoIterator<Item = usize>) -> u64 {
+        let entries = entries.into_iter();
+        entries.fold(self.tail, |end, bytes| self.place(end, bytes).1) - self.tail
     }
 
     /// Bytes of entries that are free now, by a look that may be late: the shard may have freed
@@ -305,6 +319,7 @@ mod tests {
     #[test]
     fn several_entries_appear_at_once_or_not_at_all() {
         let (mut writer, mut reader) = ring(256);
+        assert_eq!(writer.footprint([100, 40]), 112 + 48);
         writer.reserve(100).expect("room").fill(1);
         writer.reserve_next(40).expect("room").fill(2);
         assert!(writer.reserve_next(120).is_none(), "full");
@@ -319,6 +334,7 @@ mod tests {
         }
         assert!(reader.is_empty());
         assert_eq!(writer.room(), 256);
+        assert_eq!(writer.footprint([100]), 96 + 112, "behind a pad");
     }
 
     #[test]
