@@ -11,7 +11,7 @@ use super::report::{float, nanos};
 /// Bytes of a frame beside its text.
 const FRAME_EXTRA: usize = 60;
 /// What an engine is given before it is measured: its spares are made, and in durable modes filled.
-const SETTLE: Duration = Duration::from_millis(1_000);
+const SETTLE: Duration = Duration::from_secs(1);
 const WARM_FRAME_BYTES: usize = 32 << 10;
 const PATIENCE: Duration = Duration::from_mins(1);
 
