@@ -90,7 +90,7 @@ fn an_automatic_publish_of_append_returns_at_stable() {
     let mut producer = engine.producer().expect("a producer");
     for number in 0..6 {
         row(&mut producer, number, "a");
-        let published = (number.cast_unsigned() + 1) / 2;
+        let published = number.midpoint(1).cast_unsigned();
         assert_eq!(
             engine.stats().frames_stable,
             published,
