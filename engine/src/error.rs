@@ -24,19 +24,25 @@ pub enum Pressure {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The engine is full and the wait limit passed; nothing of the batch was accepted.
+    /// The engine is full and the wait limit passed; nothing of the batch was accepted, unless it
+    /// is larger than the intake ring: then `rows_accepted` tells.
     #[error(
         "back-pressure ({pressure:?}): no room for {batch_bytes} bytes after {waited_millis} ms \
-         (sf_append_deadline_millis); the rows stay with the producer. Raise sf_max_total_bytes, \
-         or find out why the server does not acknowledge"
+         (sf_append_deadline_millis); {}. Raise sf_max_total_bytes, or find out why the server \
+         does not acknowledge",
+        kept(*rows_accepted)
     )]
     Backpressure {
         /// What the engine is waiting for.
         pressure: Pressure,
-        /// Size of the refused batch in bytes.
+        /// Room in the ring that the refused batch needs, in bytes.
         batch_bytes: u64,
         /// How long the call waited, in milliseconds.
         waited_millis: u64,
+        /// Rows that were accepted and left the producer: the first ones, table by table in the
+        /// order in which the tables were first used. 0 unless the batch exceeds seven eighths of
+        /// `intake_ring_bytes`.
+        rows_accepted: u64,
     },
     /// A batch can never fit; the rows stay with the producer.
     #[error(
@@ -184,6 +190,13 @@ pub enum Error {
     Internal(String),
 }
 
+fn kept(rows_accepted: u64) -> String {
+    match rows_accepted {
+        0 => "the rows stay with the producer".to_owned(),
+        rows => format!("the first {rows} rows were accepted, the others stay with the producer"),
+    }
+}
+
 fn lost(untaken: u64) -> String {
     if untaken == 0 {
         return String::new();
@@ -209,6 +222,14 @@ impl Error {
             offset,
             source,
         }
+    }
+
+    /// The same after a part of the batch was accepted.
+    pub(crate) fn with_rows_accepted(mut self, rows: usize) -> Self {
+        if let Self::Backpressure { rows_accepted, .. } = &mut self {
+            *rows_accepted = rows as u64;
+        }
+        self
     }
 
     /// A configuration error.

@@ -59,10 +59,14 @@ pub use builder::EngineBuilder;
 #[cfg(feature = "uring")]
 pub use engine::{Engine, Latency};
 pub use error::{Error, Pressure};
+pub use forebay_wire::types::ColumnType;
 pub use observe::{
     Category, ConnectionEvent, DrainerEvent, Drainers, Event, LatencyHistogram, Policy, Progress,
     Publishes, SenderError, ShardState, ShardStatus, Stats, Status, TableRows,
 };
-pub use producer::{Producer, Receipt, Timestamp, TimestampMicros, TimestampNanos};
+pub use producer::{
+    Chunk, ColumnId, Nulls, Producer, Receipt, Symbol, TableId, Timestamp, TimestampMicros,
+    TimestampNanos,
+};
 pub use router::lane::Stage;
 pub use slot::{RecoveryProgress, SetAside};

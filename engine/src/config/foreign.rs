@@ -34,10 +34,7 @@ const TUNING: [(&str, u64); 2] = [
 
 /// Refuses keys whose feature does not exist yet, unless they switch it off.
 pub(super) fn refuse_unbuilt(params: &mut Params) -> Result<(), Error> {
-    for (key, what) in [
-        ("auto_flush", "automatic flushing"),
-        ("transaction", "transactions"),
-    ] {
+    for (key, what) in [("transaction", "transactions")] {
         if params.switch(key, false)? {
             return Err(not_yet(key, what));
         }
@@ -58,8 +55,6 @@ pub(super) fn judge_rest(params: Params) -> Result<(), Error> {
         let key = key.as_str();
         if let Some((_, min)) = TUNING.iter().find(|(name, _)| *name == key) {
             number(key, &value, *min, u64::from(u32::MAX))?;
-        } else if key.starts_with("auto_flush_") {
-            return Err(not_yet(key, "automatic flushing"));
         } else if !IGNORED.contains(&key)
             && !IGNORED_PREFIXES
                 .iter()

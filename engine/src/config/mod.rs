@@ -11,7 +11,9 @@ mod grammar;
 mod keys;
 mod orphan_keys;
 mod parse;
+mod producer_keys;
 mod security_keys;
+mod steward_keys;
 mod value;
 
 #[cfg(test)]
@@ -26,7 +28,9 @@ pub use delivery_keys::{DeliveryKeys, Policies};
 pub use event_keys::EventKeys;
 pub use keys::{KEYS, Key};
 pub use orphan_keys::OrphanKeys;
+pub use producer_keys::{AutoFlush, ProducerKeys};
 pub use security_keys::{Auth, Roots, SecretSource, Security};
+pub use steward_keys::{Prefill, StewardKeys};
 
 /// `host:port` of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +102,10 @@ pub struct Config {
     pub durability: Durability,
     /// `sf_sync_interval_millis` (periodic only).
     pub sync_interval: Duration,
+    /// `commit_window_micros`: how long frames gather before a commit takes them.
+    pub commit_window: Duration,
+    /// `commit_window_bytes`: bytes that end the window.
+    pub commit_window_bytes: u64,
     /// `sf_append_deadline_millis`: how long `publish` may wait for room; zero never waits.
     pub append_deadline: Duration,
     /// `reconnect_initial_backoff_millis`.
@@ -132,6 +140,8 @@ pub struct Config {
     pub intake_ring_bytes: usize,
     /// `lock_retry_millis`: how long opening waits for a held slot.
     pub lock_retry: Duration,
+    /// What the producer adds, demands and does by itself.
+    pub producer: ProducerKeys,
     /// `memory_budget_bytes`: segment memory of a shard with `sf_dir`.
     pub memory_budget_bytes: u64,
     /// `symbol_dict_max`: most symbols to which a slot gives ids.
@@ -141,6 +151,19 @@ pub struct Config {
     pub symbols_reset: u32,
     /// The orphan scan and its drainers.
     pub orphans: OrphanKeys,
+    /// The maintenance thread.
+    pub steward: StewardKeys,
     /// Capacities of the inboxes for errors and connection events.
     pub events: EventKeys,
+}
+
+impl Config {
+    /// Whether spares are written over with zeros ahead.
+    pub(crate) fn fills_spares(&self) -> bool {
+        match self.steward.prefill {
+            Prefill::Auto => matches!(self.durability, Durability::Flush | Durability::Append),
+            Prefill::On => true,
+            Prefill::Off => false,
+        }
+    }
 }

@@ -7,7 +7,8 @@ use super::grammar::Params;
 use super::orphan_keys::OrphanKeys;
 use super::value::{MILLIS_MAX, invalid, number};
 use super::{
-    Config, DeliveryKeys, Durability, EventKeys, InitialConnect, addr, foreign, security_keys,
+    Config, DeliveryKeys, Durability, EventKeys, InitialConnect, ProducerKeys, StewardKeys, addr,
+    foreign, security_keys,
 };
 use crate::error::Error;
 use crate::slot::NEW_ENTRIES_MAX as SYMBOLS_MAX;
@@ -16,6 +17,8 @@ use crate::slot::segment::SEGMENT_BYTES_MIN;
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
+/// Longest commit window: a second.
+const COMMIT_WINDOW_MICROS_MAX: u64 = 1_000_000;
 /// Unit of direct I/O: new segments are whole blocks.
 const BLOCK: u64 = 4 * KIB;
 /// Half of the most: time enough for a moment at which all is acked.
@@ -58,8 +61,10 @@ impl Config {
         let journal = Journal::take(params)?;
         let sync_first = params.has_prefix("reconnect_");
         let (max_buf_bytes, max_name_bytes) = buffer_limits(params)?;
+        let producer = ProducerKeys::take(params, journal.sf_dir.is_some())?;
         let delivery = DeliveryKeys::take(params, journal.sf_dir.as_deref())?;
         let config = Self {
+            producer,
             tls,
             endpoints,
             auth: security_keys::auth(params)?,
@@ -72,6 +77,10 @@ impl Config {
             total_bytes: journal.total_bytes,
             durability: journal.durability,
             sync_interval: journal.sync_interval,
+            commit_window: commit_window(params)?,
+            commit_window_bytes: params
+                .size("commit_window_bytes", BLOCK, u64::MAX)?
+                .unwrap_or(256 * KIB),
             append_deadline: params.millis("sf_append_deadline_millis", 30_000, 0)?,
             backoff_initial: params.millis("reconnect_initial_backoff_millis", 100, 1)?,
             backoff_max: params.millis("reconnect_max_backoff_millis", 5_000, 1)?,
@@ -95,6 +104,7 @@ impl Config {
             symbols_max: symbols(params, "symbol_dict_max", SYMBOLS_MAX)?,
             symbols_reset: symbols(params, "symbol_dict_reset_threshold", SYMBOLS_RESET)?,
             orphans: OrphanKeys::take(params)?,
+            steward: StewardKeys::take(params)?,
             events: EventKeys::take(params)?,
         };
         foreign::judge_rest(std::mem::take(params))?;
@@ -260,6 +270,14 @@ fn core(params: &mut Params) -> Result<Option<usize>, Error> {
             .map(|core| usize::try_from(core).ok())
             .map_err(|_| invalid("cores", &value, "auto or the number of one core")),
     }
+}
+
+fn commit_window(params: &mut Params) -> Result<Duration, Error> {
+    let micros = match params.take("commit_window_micros") {
+        None => 0,
+        Some(value) => number("commit_window_micros", &value, 0, COMMIT_WINDOW_MICROS_MAX)?,
+    };
+    Ok(Duration::from_micros(micros))
 }
 
 fn idle_spin(params: &mut Params) -> Result<bool, Error> {

@@ -49,6 +49,8 @@ fn defaults_are_those_of_the_official_clients() {
         total_bytes: 128 << 20,
         durability: Durability::Memory,
         sync_interval: millis(5_000),
+        commit_window: Duration::ZERO,
+        commit_window_bytes: 256 << 10,
         append_deadline: millis(30_000),
         backoff_initial: millis(100),
         backoff_max: millis(5_000),
@@ -75,12 +77,28 @@ fn defaults_are_those_of_the_official_clients() {
         intake_ring_bytes: 1 << 20,
         lock_retry: millis(500),
         memory_budget_bytes: 64 << 20,
+        producer: ProducerKeys {
+            auto_flush: AutoFlush::OFF,
+            stamp_at_now: false,
+            row_seq: None,
+            receive_time: None,
+            past_max: None,
+            future_max: None,
+        },
         symbols_max: 1_000_000,
         symbols_reset: 500_000,
         orphans: OrphanKeys {
             drain: false,
             drainers_max: 4,
             scan_interval: millis(30_000),
+        },
+        steward: StewardKeys {
+            respawn_backoff: millis(1_000),
+            respawns_max: 5,
+            respawn_window: millis(60_000),
+            spares: 2,
+            prefill: Prefill::Auto,
+            min_free_bytes: 0,
         },
         events: EventKeys::default(),
     };
@@ -309,8 +327,6 @@ fn keys_of_other_clients_are_accepted() {
 #[test]
 fn features_to_come_are_refused_by_name() {
     for (rest, key) in [
-        ("auto_flush=on", "auto_flush"),
-        ("auto_flush_rows=5", "auto_flush_rows"),
         ("transaction=on", "transaction"),
         ("qwp_ws_progress=manual", "qwp_ws_progress"),
     ] {

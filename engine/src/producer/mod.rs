@@ -4,24 +4,41 @@
 //! them once, straight into the shard's ring. Nothing here blocks except `publish` on a full ring
 //! and `flush` on its stage, both with a time limit.
 
+mod auto_flush;
+mod chunk;
+mod chunk_publish;
+mod chunk_stamps;
+mod handles;
 mod names;
+mod parts;
 mod plan;
+mod prepared;
 mod publish;
 mod receipt;
 mod row;
+mod setters;
+mod stamps;
 mod symbols;
 mod table;
 mod timestamp;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+pub use chunk::{Chunk, Nulls};
+pub use prepared::{ColumnId, Symbol, TableId};
 pub use receipt::Receipt;
 pub use timestamp::{Timestamp, TimestampMicros, TimestampNanos};
 
+use self::auto_flush::Triggers;
+use self::chunk_publish::Scratch;
+use self::parts::Pieces;
 use self::plan::Plan;
+use self::stamps::Stamps;
 use self::symbols::{Mark, Symbols};
 use self::table::Table;
+use crate::config::ProducerKeys;
 use crate::router::gate::Gate;
 use crate::router::lane::{Lane, Stage};
 use crate::router::ring::Writer;
@@ -43,6 +60,8 @@ pub(crate) struct ProducerOptions {
     pub(crate) publish_stable: bool,
     /// There is a journal on disk.
     pub(crate) has_files: bool,
+    /// What the connect string says of rows.
+    pub(crate) keys: ProducerKeys,
     /// Most symbols of the slot.
     pub(crate) symbols_max: u32,
 }
@@ -61,6 +80,8 @@ pub(crate) struct ProducerOptions {
 /// ```
 #[derive(Debug)]
 pub struct Producer {
+    /// Names this producer in its handles.
+    id: u32,
     options: ProducerOptions,
     gate: Arc<Gate>,
     lane: Arc<Lane>,
@@ -76,6 +97,11 @@ pub struct Producer {
     rows: usize,
     symbols: Symbols,
     plan: Plan,
+    scratch: Scratch,
+    pieces: Pieces,
+    triggers: Triggers,
+    auto_flush: bool,
+    stamps: Option<Box<Stamps>>,
     /// A producer is not shared between threads.
     not_sync: std::marker::PhantomData<std::cell::Cell<()>>,
 }
@@ -87,7 +113,14 @@ impl Producer {
         lane: Arc<Lane>,
         writer: Writer,
     ) -> Self {
+        // 4 billion producers of one process would have to come and go before a handle is taken
+        // for one of another.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
         Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            triggers: Triggers::new(&options.keys.auto_flush),
+            auto_flush: !Triggers::is_off(&options.keys.auto_flush),
+            stamps: Stamps::new(&options.keys),
             options,
             gate,
             lane,
@@ -100,6 +133,8 @@ impl Producer {
             rows: 0,
             symbols: Symbols::default(),
             plan: Plan::default(),
+            scratch: Scratch::default(),
+            pieces: Pieces::default(),
             not_sync: std::marker::PhantomData,
         }
     }

@@ -1,8 +1,8 @@
-//! Sizing and writing a batch as an intake entry.
+//! Sizing and writing buffered rows as an intake entry.
 
 use forebay_wire::encode::{block_head_len, write_block_head};
 
-use super::Producer;
+use super::Symbols;
 use super::table::Table;
 use crate::router::entry::{EntryHeader, HEADER_BYTES, RUN_BYTES, SYMBOL_HEAD_BYTES};
 
@@ -10,52 +10,91 @@ use crate::router::entry::{EntryHeader, HEADER_BYTES, RUN_BYTES, SYMBOL_HEAD_BYT
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// Symbol cells in the blocks: (offset, cells).
-    runs: Vec<(u32, u32)>,
+    pub(super) runs: Vec<(u32, u32)>,
 }
 
 /// `None` if a size exceeds what an entry can express, which no ring can hold either.
-fn size(value: usize) -> Option<u32> {
+pub(super) fn size(value: usize) -> Option<u32> {
     u32::try_from(value).ok()
 }
 
-impl Producer {
-    /// Sizes the batch. `None` when it is far beyond any limit.
-    pub(super) fn size_batch(&mut self, accepted_ns: u64) -> Option<EntryHeader> {
-        self.plan.runs.clear();
-        let (mut block_bytes, mut tables) = (0usize, 0);
-        for table in self.tables.iter().filter(|table| table.rows > 0) {
-            tables += 1;
+impl Plan {
+    /// Room for the runs of `columns` columns.
+    pub(super) fn reserve(&mut self, columns: usize) {
+        self.runs.reserve(columns);
+    }
+
+    /// Sizes the tables' rows. `None` when they are far beyond any limit.
+    pub(super) fn size(
+        &mut self,
+        tables: &[Table],
+        symbols: &Symbols,
+        accepted_ns: u64,
+    ) -> Option<EntryHeader> {
+        self.runs.clear();
+        let (mut block_bytes, mut count, mut rows) = (0usize, 0, 0);
+        for table in tables.iter().filter(|table| table.rows > 0) {
+            count += 1;
+            rows += table.rows;
             block_bytes += block_head_len(&table.name, table.rows, definitions(table));
             for column in &table.columns {
                 if let Some((offset, cells)) = column.buffer.symbol_run() {
-                    self.plan
-                        .runs
-                        .push((size(block_bytes + offset)?, size(cells)?));
+                    self.runs.push((size(block_bytes + offset)?, size(cells)?));
                 }
                 block_bytes += column.buffer.encoded_len();
             }
         }
-        let (symbols, text_bytes) = self.symbols.used_size();
+        self.header(symbols, accepted_ns, rows, count, block_bytes)
+    }
+
+    /// The header of an entry with these runs and the symbols used so far.
+    pub(super) fn header(
+        &self,
+        symbols: &Symbols,
+        accepted_ns: u64,
+        rows: usize,
+        tables: u32,
+        block_bytes: usize,
+    ) -> Option<EntryHeader> {
+        let (used, text_bytes) = symbols.used_size();
         Some(EntryHeader {
             accepted_ns,
-            rows: size(self.rows)?,
+            rows: size(rows)?,
             tables: u16::try_from(tables).ok()?,
-            symbol_table: self.symbols.number(),
-            symbols: size(symbols)?,
-            symbol_bytes: size(symbols * SYMBOL_HEAD_BYTES + text_bytes)?,
-            runs: size(self.plan.runs.len())?,
+            symbol_table: symbols.number(),
+            symbols: size(used)?,
+            symbol_bytes: size(used * SYMBOL_HEAD_BYTES + text_bytes)?,
+            runs: size(self.runs.len())?,
             block_bytes: size(block_bytes)?,
         })
     }
 
     /// Writes the batch that was sized just before into its entry.
-    pub(super) fn write_batch(
+    pub(super) fn write(
+        &self,
         header: &EntryHeader,
         tables: &[Table],
-        symbols: &super::Symbols,
-        plan: &Plan,
+        symbols: &Symbols,
         out: &mut [u8],
     ) {
+        let mut at = self.write_front(header, symbols, out);
+        for table in tables.iter().filter(|table| table.rows > 0) {
+            let head = &mut out[at..];
+            at += write_block_head(head, &table.name, table.rows, definitions(table));
+            for column in &table.columns {
+                at += column.buffer.encode(&mut out[at..]);
+            }
+        }
+        assert_eq!(at, out.len(), "a batch fills exactly what was sized");
+    }
+
+    /// Writes what stands before the blocks; returns its length.
+    pub(super) fn write_front(
+        &self,
+        header: &EntryHeader,
+        symbols: &Symbols,
+        out: &mut [u8],
+    ) -> usize {
         header.write(out);
         let mut at = HEADER_BYTES;
         for (id, text) in symbols.used() {
@@ -66,19 +105,12 @@ impl Producer {
             out[at..at + text.len()].copy_from_slice(text.as_bytes());
             at += text.len();
         }
-        for (offset, cells) in &plan.runs {
+        for (offset, cells) in &self.runs {
             out[at..at + 4].copy_from_slice(&offset.to_le_bytes());
             out[at + 4..at + RUN_BYTES].copy_from_slice(&cells.to_le_bytes());
             at += RUN_BYTES;
         }
-        for table in tables.iter().filter(|table| table.rows > 0) {
-            let head = &mut out[at..];
-            at += write_block_head(head, &table.name, table.rows, definitions(table));
-            for column in &table.columns {
-                at += column.buffer.encode(&mut out[at..]);
-            }
-        }
-        assert_eq!(at, out.len(), "a batch fills exactly what was sized");
+        at
     }
 }
 

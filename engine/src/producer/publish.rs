@@ -1,6 +1,6 @@
 //! Publishing a batch: sized, checked, written into the shard's ring, made visible by one store.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Producer, Receipt};
 use crate::error::Error;
@@ -10,24 +10,30 @@ use crate::router::lane::Stage;
 use crate::units::millis;
 
 /// Why a batch was not accepted this time.
-enum Refused {
-    /// The ring has no room: try again.
-    Full(EntryHeader),
+pub(super) enum Refused {
+    /// The ring lacks room, of which it must have so many bytes: try again.
+    Full(u64),
     /// It will never be accepted as it is.
     Never(Error),
 }
 
+/// What became of an attempt to publish the buffer as one frame.
+enum Attempt {
+    Accepted,
+    /// It must go in parts.
+    TooLarge,
+    Refused(Refused),
+}
+
 impl Producer {
-    /// Publishes the buffered rows as one frame and returns at accepted. When the ring is full it
-    /// waits up to `sf_append_deadline_millis`, then [`Error::Backpressure`] leaves the rows here.
-    /// With `sf_durability=append` it returns at stable.
+    /// Publishes the buffered rows and returns at accepted. When the ring is full it waits up to
+    /// `sf_append_deadline_millis`, then [`Error::Backpressure`] leaves the rows here. A batch
+    /// larger than a frame goes in parts, cut between rows, all accepted or none (but see
+    /// `rows_accepted` of that error). With `sf_durability=append` it returns at stable.
     pub fn publish(&mut self) -> Result<Receipt, Error> {
-        let outcome = match self.accept() {
-            Ok(receipt) => Ok(receipt),
-            Err(Refused::Never(error)) => Err(error),
-            Err(Refused::Full(header)) => self.publish_waiting(header),
-        };
-        let receipt = outcome.inspect_err(|error| self.count_refusal(error))?;
+        let outcome = self.hand_over(self.options.append_deadline);
+        outcome.inspect_err(|error| self.count_refusal(error))?;
+        let receipt = self.receipt();
         if self.options.publish_stable {
             receipt.wait(Stage::Stable, self.options.flush_limit)?;
         }
@@ -37,10 +43,16 @@ impl Producer {
     /// Publishes as [`publish`](Self::publish) does, but never waits: a full ring is
     /// [`Error::Backpressure`] at once, and no stage is waited for in any mode.
     pub fn try_publish(&mut self) -> Result<Receipt, Error> {
-        let outcome = self.accept().map_err(|refused| match refused {
-            Refused::Never(error) => error,
-            Refused::Full(header) => self.backpressure(&header, 0),
-        });
+        self.try_flush()?;
+        Ok(self.receipt())
+    }
+
+    /// Publishes as [`try_publish`](Self::try_publish) does, without a receipt: the cheapest
+    /// hand-over. [`Receipt`] can be asked for later: an empty publish returns one for
+    /// everything published before.
+    #[inline]
+    pub fn try_flush(&mut self) -> Result<(), Error> {
+        let outcome = self.hand_over(Duration::ZERO);
         outcome.inspect_err(|error| self.count_refusal(error))
     }
 
@@ -52,107 +64,140 @@ impl Producer {
         receipt.wait(self.options.flush_stage, self.options.flush_limit)
     }
 
-    #[cold]
-    fn publish_waiting(&mut self, header: EntryHeader) -> Result<Receipt, Error> {
-        let start = Instant::now();
-        let limit = self.options.append_deadline;
-        self.gate.knock();
-        let bytes = header.entry_bytes();
-        let (lane, gate) = (
-            std::sync::Arc::clone(&self.lane),
-            std::sync::Arc::clone(&self.gate),
-        );
-        let mut stalled = false;
-        lane.wait(limit, || {
-            if !stalled && gate.is_full() {
-                stalled = true;
-                gate.counters.backpressure_stalls.add_shared(1);
-            }
-            gate.is_over() || self.writer.reserve(bytes).is_some()
-        });
-        let waited = millis(start.elapsed());
-        self.accept().map_err(|refused| match refused {
-            Refused::Never(error) => error,
-            Refused::Full(header) => {
-                if stalled {
-                    Error::Backpressure {
-                        pressure: self.gate.pressure(),
-                        batch_bytes: header.entry_bytes() as u64,
-                        waited_millis: waited,
-                    }
-                } else {
-                    self.backpressure(&header, waited)
-                }
-            }
-        })
+    /// Bytes that are free in this producer's ring, by one relaxed load; 0 while
+    /// `sf_max_total_bytes` is used up.
+    #[inline]
+    pub fn headroom(&self) -> u64 {
+        if self.gate.is_full() {
+            return 0;
+        }
+        self.writer.room()
     }
 
-    /// A counted refusal.
-    #[cold]
-    fn backpressure(&self, header: &EntryHeader, waited_millis: u64) -> Error {
-        self.gate.counters.backpressure_stalls.add_shared(1);
-        Error::Backpressure {
-            pressure: self.gate.pressure(),
-            batch_bytes: header.entry_bytes() as u64,
-            waited_millis,
+    #[inline]
+    fn hand_over(&mut self, limit: Duration) -> Result<(), Error> {
+        match self.accept() {
+            Attempt::Accepted => Ok(()),
+            Attempt::TooLarge => self.publish_buffer_in_parts(limit),
+            Attempt::Refused(Refused::Never(error)) => Err(error),
+            Attempt::Refused(Refused::Full(bytes)) => self.hand_over_waiting(bytes, limit),
         }
     }
 
-    fn accept(&mut self) -> Result<Receipt, Refused> {
+    #[cold]
+    fn hand_over_waiting(&mut self, mut bytes: u64, limit: Duration) -> Result<(), Error> {
+        let start = Instant::now();
+        loop {
+            let left = limit.saturating_sub(start.elapsed());
+            self.wait_for_room(bytes, left, start)?;
+            match self.accept() {
+                Attempt::Accepted => return Ok(()),
+                Attempt::TooLarge => {
+                    let left = limit.saturating_sub(start.elapsed());
+                    return self.publish_buffer_in_parts(left);
+                }
+                Attempt::Refused(Refused::Never(error)) => return Err(error),
+                Attempt::Refused(Refused::Full(again)) => bytes = again,
+            }
+        }
+    }
+
+    /// Waits until the ring has room for `bytes`; [`Error::Backpressure`] when `limit` passes
+    /// first. Counts who waited in vain at the cap.
+    #[cold]
+    pub(super) fn wait_for_room(
+        &mut self,
+        bytes: u64,
+        limit: Duration,
+        start: Instant,
+    ) -> Result<(), Error> {
+        let gate = &self.gate;
+        gate.knock();
+        let mut stalled = false;
+        if !limit.is_zero() {
+            let roomy = self.lane.wait(Stage::Accepted, limit, || {
+                if !stalled && gate.is_full() {
+                    stalled = true;
+                    gate.counters.backpressure_stalls.add_shared(1);
+                }
+                gate.is_over() || self.writer.room() >= bytes
+            });
+            if roomy {
+                return Ok(());
+            }
+        }
+        if !stalled {
+            gate.counters.backpressure_stalls.add_shared(1);
+        }
+        Err(Error::Backpressure {
+            pressure: gate.pressure(),
+            batch_bytes: bytes,
+            waited_millis: millis(start.elapsed()),
+            rows_accepted: 0,
+        })
+    }
+
+    #[inline]
+    fn accept(&mut self) -> Attempt {
+        if let Err(refused) = self.check_open() {
+            return Attempt::Refused(refused);
+        }
+        if self.rows == 0 {
+            return Attempt::Accepted;
+        }
+        let sized = self
+            .plan
+            .size(&self.tables, &self.symbols, monotonic_nanos());
+        let Some(header) = sized else {
+            return Attempt::TooLarge;
+        };
+        if self.check_size(&header).is_err() {
+            return Attempt::TooLarge;
+        }
+        let Some(entry) = self.writer.reserve(header.entry_bytes()) else {
+            let bytes = self.writer.footprint([header.entry_bytes()]);
+            return Attempt::Refused(Refused::Full(bytes));
+        };
+        self.plan.write(&header, &self.tables, &self.symbols, entry);
+        self.make_visible(1);
+        self.count_accepted();
+        if let Err(refused) = self.not_overtaken() {
+            return Attempt::Refused(refused);
+        }
+        self.start_batch();
+        Attempt::Accepted
+    }
+
+    /// Whether batches are taken now.
+    #[inline]
+    pub(super) fn check_open(&self) -> Result<(), Refused> {
         if self.row_open {
             return Err(Refused::Never(Error::Misuse(
                 "publish while a row is open: call at(), at_now() or discard_row() first",
             )));
         }
-        if let Some(error) = self.gate.refusal() {
-            return Err(Refused::Never(error));
+        match self.gate.refusal() {
+            Some(error) => Err(Refused::Never(error)),
+            None => Ok(()),
         }
-        if self.rows == 0 {
-            return Ok(self.receipt());
-        }
-        let header = self.size_batch(monotonic_nanos()).ok_or_else(|| {
-            Refused::Never(Error::BatchTooLarge {
-                batch_bytes: u64::from(u32::MAX),
-                limit_bytes: self.options.message_bytes_max.0,
-                limit: self.options.message_bytes_max.1,
-            })
-        })?;
-        self.check_size(&header).map_err(Refused::Never)?;
-        let Some(entry) = self.writer.reserve(header.entry_bytes()) else {
-            return Err(Refused::Full(header));
-        };
-        Self::write_batch(&header, &self.tables, &self.symbols, &self.plan, entry);
-        self.published += 1;
-        // Before the entry is visible, so that nobody sees it acked and not accepted.
-        self.lane.advance(Stage::Accepted, self.published);
-        self.writer.commit();
-        self.gate.knock();
-        self.count_accepted();
-        // A close that ran meanwhile may have missed the entry: the rows stay, as refused. At
-        // worst they are delivered and the caller sends them again.
-        if self.gate.is_closed() {
-            return Err(Refused::Never(Error::Closed));
-        }
-        self.start_batch();
-        Ok(self.receipt())
     }
 
-    /// Rows per table, on this thread: a shard spends nothing on it.
+    /// Rows per table of the entry published last, on this thread: a shard spends nothing on it.
+    #[inline]
     fn count_accepted(&self) {
         let tables = self.tables.iter().enumerate();
         let rows = tables.filter_map(|(index, table)| {
             let rows = table.rows;
             (rows > 0).then_some((index, rows))
         });
-        self.lane
-            .ledger
-            .accepted(self.published - 1, rows, || self.lane.reached(Stage::Acked));
+        let acked = || self.lane.reached(Stage::Acked);
+        self.lane.ledger.accepted(self.published - 1, rows, acked);
     }
 
     /// A batch that was turned away: by cause, and its rows by table. A wrong order of calls is
     /// nobody's refusal; a batch that a `close` overtook in the last moment counts as accepted.
     #[cold]
-    fn count_refusal(&self, error: &Error) {
+    pub(super) fn count_refusal(&self, error: &Error) {
         let counters = &self.gate.counters;
         let cause = match error {
             Error::Misuse(_) => return,
@@ -166,7 +211,17 @@ impl Producer {
         }
     }
 
-    fn check_size(&self, header: &EntryHeader) -> Result<(), Error> {
+    #[cold]
+    pub(super) fn beyond_any_limit(&self) -> Error {
+        Error::BatchTooLarge {
+            batch_bytes: u64::from(u32::MAX),
+            limit_bytes: self.options.message_bytes_max.0,
+            limit: self.options.message_bytes_max.1,
+        }
+    }
+
+    #[inline]
+    pub(super) fn check_size(&self, header: &EntryHeader) -> Result<(), Error> {
         let batch_bytes = header.message_bytes_max() as u64;
         let (mut limit_bytes, mut limit) = self.options.message_bytes_max;
         if let Some(cap) = self.gate.server_cap().filter(|cap| *cap < limit_bytes) {
@@ -190,18 +245,25 @@ impl Producer {
         Ok(())
     }
 
+    #[inline]
     pub(super) fn start_batch(&mut self) {
         for table in &mut self.tables {
             if table.rows > 0 {
                 table.clear();
             }
         }
-        let epoch = self.gate.counters.symbol_epochs.get();
-        self.symbols.next_batch(self.published, epoch);
+        self.next_symbols();
         self.rows = 0;
     }
 
-    fn receipt(&self) -> Receipt {
+    /// The next batch's symbols begin, with a table of their own if the dictionary is a new one.
+    #[inline]
+    pub(super) fn next_symbols(&mut self) {
+        let epoch = self.gate.counters.symbol_epochs.get();
+        self.symbols.next_batch(self.published, epoch);
+    }
+
+    pub(super) fn receipt(&self) -> Receipt {
         Receipt::new(
             std::sync::Arc::clone(&self.gate),
             std::sync::Arc::clone(&self.lane),

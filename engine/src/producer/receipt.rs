@@ -14,7 +14,7 @@ use crate::units::millis;
 ///
 /// As a `Future` it completes at the stage at which `flush()` returns. Dropping a receipt changes
 /// nothing about the batch.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Receipt {
     gate: Arc<Gate>,
     lane: Arc<Lane>,
@@ -22,6 +22,28 @@ pub struct Receipt {
     entries: u64,
     flush_stage: Stage,
     has_files: bool,
+    /// Names its waker in the lane; 0 before the first poll.
+    ticket: u64,
+}
+
+impl Clone for Receipt {
+    fn clone(&self) -> Self {
+        Self {
+            gate: Arc::clone(&self.gate),
+            lane: Arc::clone(&self.lane),
+            ticket: 0,
+            ..*self
+        }
+    }
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        if self.ticket != 0 {
+            self.lane
+                .unwatch(self.flush_stage, self.entries, self.ticket);
+        }
+    }
 }
 
 /// While one exists, every commit ends with an fdatasync.
@@ -54,6 +76,7 @@ impl Receipt {
             entries,
             flush_stage,
             has_files,
+            ticket: 0,
         }
     }
 
@@ -88,7 +111,8 @@ impl Receipt {
         let _sync = (stage == Stage::Stable).then(|| StableWait::new(&self.gate));
         self.gate.knock();
         let reached = || self.lane.reached(stage) >= self.entries;
-        self.lane.wait(timeout, || reached() || self.gate.is_over());
+        self.lane
+            .wait(stage, timeout, || reached() || self.gate.is_over());
         if reached() {
             return Ok(());
         }
@@ -102,7 +126,7 @@ impl Receipt {
 impl Future for Receipt {
     type Output = Result<(), Error>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let stage = self.flush_stage;
         for registered in [false, true] {
             match self.reached(stage) {
@@ -114,7 +138,8 @@ impl Future for Receipt {
                 return Poll::Ready(Err(error));
             }
             if !registered {
-                self.lane.watch(stage, self.entries, context.waker());
+                let (entries, ticket) = (self.entries, self.ticket);
+                self.ticket = self.lane.watch(stage, entries, ticket, context.waker());
             }
         }
         Poll::Pending

@@ -2,7 +2,6 @@
 //!
 //! A value that is refused takes its row with it: the row is left out, the batch stays as it was.
 
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use forebay_wire::encode::{ColumnBuffer, PushError};
@@ -17,19 +16,6 @@ use crate::error::Error;
 
 /// Most tables of a message (protocol.md section 4.1).
 const TABLES_MAX: usize = 65_535;
-/// Longest symbol in bytes (protocol.md section 9).
-const SYMBOL_BYTES_MAX: usize = 1 << 20;
-
-macro_rules! setter {
-    ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) $column:ident, $push:expr) => {
-        $(#[$doc])*
-        #[inline]
-        pub fn $name(&mut self, name: &str, $($arg: $ty),*) -> Result<&mut Self, Error> {
-            let push = $push;
-            self.set(name, ColumnType::$column, move |buffer| { push(buffer, $($arg),*); Ok(()) })
-        }
-    };
-}
 
 impl Producer {
     /// Begins a row of `name`. A row begun before and not completed is an error.
@@ -55,7 +41,7 @@ impl Producer {
     }
 
     #[cold]
-    fn switch_table(&mut self, name: &str) -> Result<(), Error> {
+    pub(super) fn switch_table(&mut self, name: &str) -> Result<(), Error> {
         if let Some(index) = self.tables.iter().position(|table| same(&table.name, name)) {
             self.current = index;
             return Ok(());
@@ -81,7 +67,7 @@ impl Producer {
 
     /// Finds the row's column and pushes a value to it.
     #[inline]
-    fn set(
+    pub(super) fn set(
         &mut self,
         name: &str,
         ty: ColumnType,
@@ -89,6 +75,10 @@ impl Producer {
     ) -> Result<&mut Self, Error> {
         if !self.row_open {
             return Err(Error::Misuse("a column before table()"));
+        }
+        if name.is_empty() {
+            // It would be found: the designated timestamp has this name.
+            return Err(self.refuse_row(name, names::NameError::Empty.to_string()));
         }
         let limit = self.options.name_bytes_max;
         let table = &mut self.tables[self.current];
@@ -107,7 +97,7 @@ impl Producer {
 
     /// Leaves the row out and says why.
     #[cold]
-    fn refuse_row(&mut self, column: &str, reason: String) -> Error {
+    pub(super) fn refuse_row(&mut self, column: &str, reason: String) -> Error {
         let table = &self.tables[self.current];
         table.counters.refused(1);
         self.gate.counters.rows_invalid.add_shared(1);
@@ -136,180 +126,14 @@ impl Producer {
         self.start_batch();
     }
 
-    /// A SYMBOL: text that repeats, stored once. At most 1 MiB.
-    #[inline]
-    pub fn symbol(&mut self, name: &str, value: &str) -> Result<&mut Self, Error> {
-        if !self.row_open {
-            return Err(Error::Misuse("a column before table()"));
-        }
-        if value.len() > SYMBOL_BYTES_MAX {
-            let reason = format!(
-                "a symbol of {} bytes, at most {SYMBOL_BYTES_MAX}",
-                value.len()
-            );
-            return Err(self.refuse_row(name, reason));
-        }
-        let id = match self.symbols.cell(value) {
-            Some(id) => id,
-            None => self.new_symbol(name, value)?,
-        };
-        self.set(name, ColumnType::Symbol, |buffer| {
-            buffer.push_symbol(id);
-            Ok(())
-        })
-    }
-
-    /// Takes up a symbol that is new to this producer, if the slot has room for it.
-    #[cold]
-    fn new_symbol(&mut self, column: &str, value: &str) -> Result<u32, Error> {
-        // First what was taken: its symbols are among those of the slot then.
-        let pending = self.symbols.pending(self.lane.taken()) as u64;
-        let slot = self.gate.counters.symbols.get();
-        let limit = self.options.symbols_max;
-        if slot + pending < limit.into()
-            && let Some(id) = self.symbols.intern(value)
-        {
-            return Ok(id);
-        }
-        self.gate.lack_symbols();
-        self.refuse_row(column, String::new());
-        Err(Error::SymbolsFull {
-            table: self.tables[self.current].name.clone(),
-            column: column.to_owned(),
-            symbols_max: limit,
-        })
-    }
-
-    setter!(
-        /// A BOOLEAN.
-        column_bool(value: bool) Boolean, ColumnBuffer::push_bool);
-    setter!(
-        /// A BYTE.
-        column_i8(value: i8) Byte, ColumnBuffer::push_i8);
-    setter!(
-        /// A SHORT.
-        column_i16(value: i16) Short, ColumnBuffer::push_i16);
-    setter!(
-        /// An INT. `i32::MIN` is stored as NULL.
-        column_i32(value: i32) Int, ColumnBuffer::push_i32);
-    setter!(
-        /// A LONG. `i64::MIN` is stored as NULL.
-        column_i64(value: i64) Long, ColumnBuffer::push_i64);
-    setter!(
-        /// A FLOAT. NaN is stored as NULL.
-        column_f32(value: f32) Float, ColumnBuffer::push_f32);
-    setter!(
-        /// A DOUBLE. NaN is stored as NULL.
-        column_f64(value: f64) Double, ColumnBuffer::push_f64);
-    setter!(
-        /// A VARCHAR.
-        column_str(value: &str) Varchar, ColumnBuffer::push_str);
-    setter!(
-        /// A BINARY.
-        column_binary(value: &[u8]) Binary, ColumnBuffer::push_bytes);
-    setter!(
-        /// A CHAR: one UTF-16 code unit.
-        column_char(value: u16) Char, ColumnBuffer::push_char);
-    setter!(
-        /// A DATE: milliseconds since the Unix epoch.
-        column_date(millis: i64) Date, ColumnBuffer::push_i64);
-    setter!(
-        /// A UUID by its more and its less significant half.
-        column_uuid(hi: u64, lo: u64) Uuid, |b: &mut ColumnBuffer, hi, lo| b.push_uuid(lo, hi));
-    setter!(
-        /// A LONG256, least significant word first.
-        column_long256(words: [u64; 4]) Long256, ColumnBuffer::push_long256);
-    setter!(
-        /// An IPv4 address. 0.0.0.0 is stored as NULL.
-        column_ipv4(value: Ipv4Addr) Ipv4,
-        |b: &mut ColumnBuffer, v: Ipv4Addr| b.push_ipv4(u32::from(v)));
-    setter!(
-        /// A TIMESTAMP column that is not the designated one: microseconds since the Unix epoch.
-        column_ts_micros(micros: i64) Timestamp, ColumnBuffer::push_i64);
-    setter!(
-        /// A `TIMESTAMP_NANOS` column that is not the designated one: nanoseconds since the Unix
-        /// epoch.
-        column_ts_nanos(nanos: i64) TimestampNanos, ColumnBuffer::push_i64);
-
-    /// A timestamp column that is not the designated one, in the unit of the value's type.
-    #[inline]
-    pub fn column_ts(
-        &mut self,
-        name: &str,
-        value: impl Into<Timestamp>,
-    ) -> Result<&mut Self, Error> {
-        match value.into() {
-            Timestamp::Micros(micros) => self.column_ts_micros(name, micros),
-            Timestamp::Nanos(nanos) => self.column_ts_nanos(name, nanos),
-        }
-    }
-
-    /// A GEOHASH of `precision` bits (1 to 60); one precision per column and batch.
-    pub fn column_geohash(
-        &mut self,
-        name: &str,
-        bits: u64,
-        precision: u8,
-    ) -> Result<&mut Self, Error> {
-        self.set(name, ColumnType::Geohash, |buffer| {
-            buffer.push_geohash(bits, precision)
-        })
-    }
-
-    /// A DECIMAL64: `unscaled / 10^scale`.
-    pub fn column_dec64(
-        &mut self,
-        name: &str,
-        unscaled: i64,
-        scale: u8,
-    ) -> Result<&mut Self, Error> {
-        self.set(name, ColumnType::Decimal64, |b| {
-            b.push_decimal(i128::from(unscaled), scale)
-        })
-    }
-
-    /// A DECIMAL128: `unscaled / 10^scale`.
-    pub fn column_dec128(
-        &mut self,
-        name: &str,
-        unscaled: i128,
-        scale: u8,
-    ) -> Result<&mut Self, Error> {
-        self.set(name, ColumnType::Decimal128, |buffer| {
-            buffer.push_decimal(unscaled, scale)
-        })
-    }
-
-    /// A DECIMAL256: `unscaled / 10^scale`, the unscaled number as 32 little-endian bytes of a
-    /// two's complement.
-    pub fn column_dec256(
-        &mut self,
-        name: &str,
-        unscaled: [u8; 32],
-        scale: u8,
-    ) -> Result<&mut Self, Error> {
-        self.set(name, ColumnType::Decimal256, |buffer| {
-            buffer.push_decimal(unscaled, scale)
-        })
-    }
-
-    /// A `DOUBLE_ARRAY`: the length of each dimension, outermost first, and the elements in
-    /// row-major order.
-    pub fn column_arr(
-        &mut self,
-        name: &str,
-        shape: &[usize],
-        values: &[f64],
-    ) -> Result<&mut Self, Error> {
-        self.set(name, ColumnType::DoubleArray, |buffer| {
-            buffer.push_double_array(shape, values.iter().copied())
-        })
-    }
-
     /// Completes the row with its designated timestamp, which must not lie before 1970.
+    ///
+    /// With automatic flushing this may publish the batch, and return the errors of
+    /// [`publish`](Self::publish): the row is then in the batch that stays with the producer.
     #[inline]
     pub fn at(&mut self, timestamp: impl Into<Timestamp>) -> Result<(), Error> {
-        let (ty, value) = match timestamp.into() {
+        let timestamp = timestamp.into();
+        let (ty, value) = match timestamp {
             Timestamp::Micros(value) => (ColumnType::Timestamp, value),
             Timestamp::Nanos(value) => (ColumnType::TimestampNanos, value),
         };
@@ -327,28 +151,40 @@ impl Producer {
             .column("", ty, |_| Ok(()))
             .map(|buffer| buffer.push_i64(value));
         match outcome {
-            Ok(()) => self.end_row(),
+            Ok(()) => self.end_row(Some(timestamp)),
             Err(reason) => Err(self.refuse_row("", reason)),
         }
     }
 
-    /// Completes the row; the server stamps it when it arrives.
+    /// Completes the row with the present time: with `at_now=client` (the default with `sf_dir`)
+    /// the time of this call, else the server stamps it when it arrives.
     pub fn at_now(&mut self) -> Result<(), Error> {
         if !self.row_open {
             return Err(Error::Misuse("at_now() before table()"));
         }
+        if self.options.keys.stamp_at_now {
+            return self.at(self.stamp_of_now());
+        }
         if self.tables[self.current].columns_set() == 0 {
             return Err(self.refuse_row("", "a row needs at least one column".to_owned()));
         }
-        self.end_row()
+        self.end_row(None)
     }
 
     #[inline]
-    fn end_row(&mut self) -> Result<(), Error> {
+    fn end_row(&mut self, timestamp: Option<Timestamp>) -> Result<(), Error> {
+        if self.stamps.is_some()
+            && let Err((column, reason)) = self.stamp(timestamp)
+        {
+            return Err(self.refuse_row(&column, reason));
+        }
         match self.tables[self.current].end_row() {
             Ok(()) => {
                 self.row_open = false;
                 self.rows += 1;
+                if self.auto_flush {
+                    return self.after_row();
+                }
                 Ok(())
             }
             Err(reason) => Err(self.refuse_row("", reason)),
@@ -356,7 +192,7 @@ impl Producer {
     }
 }
 
-fn check_length(name: &str, limit: usize) -> Result<(), String> {
+pub(super) fn check_length(name: &str, limit: usize) -> Result<(), String> {
     if name.len() > limit {
         return Err(format!(
             "a name of {} bytes, at most {limit} (max_name_len)",

@@ -9,6 +9,7 @@ use hashbrown::HashTable;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
+use super::handles::Handles;
 use super::names::same;
 
 /// Most symbols of a producer: the slot's dictionary takes no more.
@@ -48,6 +49,7 @@ pub(super) struct Symbols {
     grown: VecDeque<(u64, usize)>,
     /// Symbols that the shard has seen.
     settled: usize,
+    handles: Handles,
 }
 
 impl Default for Symbols {
@@ -64,6 +66,7 @@ impl Default for Symbols {
             epoch: 0,
             grown: VecDeque::new(),
             settled: 0,
+            handles: Handles::default(),
         }
     }
 }
@@ -72,19 +75,33 @@ impl Symbols {
     /// The id of `text`, noted as used by this batch; `None` if it is not in the table.
     #[inline]
     pub(super) fn cell(&mut self, text: &str) -> Option<u32> {
-        let hash = self.hasher.hash_one(text.as_bytes());
+        let id = self.find(text)?;
+        self.mark_used(id);
+        Some(id)
+    }
+
+    /// The id of `text`, not noted as used.
+    #[inline]
+    pub(super) fn find(&self, text: &str) -> Option<u32> {
+        self.find_hashed(text, self.hasher.hash_one(text.as_bytes()))
+    }
+
+    #[inline]
+    fn find_hashed(&self, text: &str, hash: u64) -> Option<u32> {
         let (symbols, all) = (&self.entries, &self.text);
         let found = self.index.find(hash, |id| {
             let symbol = &symbols[*id as usize];
             symbol.hash == hash && same(&all[symbol.start..symbol.start + symbol.bytes], text)
         });
-        let id = *found?;
-        self.note(id);
-        Some(id)
+        found.copied()
     }
 
+    /// Notes the symbol as used by this batch.
+    ///
+    /// # Panics
+    /// If there is no such id.
     #[inline]
-    fn note(&mut self, id: u32) {
+    pub(super) fn mark_used(&mut self, id: u32) {
         let symbol = &mut self.entries[id as usize];
         if symbol.batch != self.batch {
             symbol.batch = self.batch;
@@ -106,9 +123,8 @@ impl Symbols {
         self.entries.len() - self.settled
     }
 
-    /// Takes `text`, which is not in the table, noted as used by this batch. `None` when the table
-    /// is full.
-    pub(super) fn intern(&mut self, text: &str) -> Option<u32> {
+    /// Takes `text`, which is not in the table, not noted as used. `None` when the table is full.
+    pub(super) fn add(&mut self, text: &str) -> Option<u32> {
         if self.entries.len() >= SYMBOLS_MAX {
             return None;
         }
@@ -122,10 +138,11 @@ impl Symbols {
             hash,
             batch: 0,
         });
+        // So that a known symbol never allocates.
+        self.used.reserve(self.entries.len() - self.used.len());
         let symbols = &self.entries;
         self.index
             .insert_unique(hash, id, |id| symbols[*id as usize].hash);
-        self.note(id);
         Some(id)
     }
 
@@ -144,6 +161,9 @@ impl Symbols {
             let symbol = &mut self.entries[id as usize];
             symbol.batch = 0;
             self.used_bytes -= symbol.bytes;
+        }
+        if self.entries.len() > mark.known {
+            self.handles.forget(mark.known);
         }
         while self.entries.len() > mark.known
             && let Some(symbol) = self.entries.pop()
@@ -178,13 +198,42 @@ impl Symbols {
         (self.used.len(), self.used_bytes)
     }
 
-    /// A new batch begins, after so many entries and in this dictionary epoch of the slot.
-    pub(super) fn next_batch(&mut self, entries: u64, epoch: u64) {
+    /// The batch under construction lists nothing yet: its symbols are noted anew.
+    pub(super) fn restart_uses(&mut self) {
         self.batch += 1;
         self.used.clear();
         self.used_bytes = 0;
+    }
+
+    /// A handle of `text`, good for every table to come; `None` when there are too many.
+    pub(super) fn handle(&mut self, text: &str) -> Option<u32> {
+        let hash = self.hasher.hash_one(text.as_bytes());
+        self.handles.of(text, hash)
+    }
+
+    /// The id that the present table has for a handle, not noted as used; `None` if it has none.
+    #[inline]
+    pub(super) fn id_of(&mut self, handle: u32) -> Option<u32> {
+        let known = self.handles.id(handle);
+        if known.is_some() {
+            return known;
+        }
+        let found = self.find(self.handles.text(handle))?;
+        self.handles.set(handle, found);
+        Some(found)
+    }
+
+    /// The text of a handle.
+    pub(super) fn text_of(&self, handle: u32) -> &str {
+        self.handles.text(handle)
+    }
+
+    /// A new batch begins, after so many entries and in this dictionary epoch of the slot.
+    pub(super) fn next_batch(&mut self, entries: u64, epoch: u64) {
+        self.restart_uses();
         if epoch != self.epoch {
             self.epoch = epoch;
+            self.handles.forget(0);
             self.number = self.number.wrapping_add(1);
             self.index.clear();
             self.entries.clear();
@@ -204,7 +253,11 @@ mod tests {
     /// As `Producer::symbol` does without a limit.
     fn cell(symbols: &mut Symbols, text: &str) -> u32 {
         let known = symbols.cell(text);
-        known.unwrap_or_else(|| symbols.intern(text).unwrap())
+        known.unwrap_or_else(|| {
+            let id = symbols.add(text).unwrap();
+            symbols.mark_used(id);
+            id
+        })
     }
 
     #[test]
@@ -259,5 +312,27 @@ mod tests {
         symbols.next_batch(3, 7);
         assert_eq!((symbols.cell("b"), symbols.number()), (Some(0), 1));
         assert_eq!(symbols.pending(2), 1);
+    }
+
+    #[test]
+    fn a_handle_outlives_tables_and_rows_that_were_left_out() {
+        let mut symbols = Symbols::default();
+        let handle = symbols.handle("x").unwrap();
+        assert_eq!(symbols.handle("x"), Some(handle));
+        assert_eq!(symbols.id_of(handle), None);
+        assert_eq!([cell(&mut symbols, "a"), cell(&mut symbols, "x")], [0, 1]);
+        assert_eq!(symbols.id_of(handle), Some(1));
+        symbols.next_batch(1, 1);
+        assert_eq!(symbols.id_of(handle), None);
+        let mark = symbols.mark();
+        assert_eq!(cell(&mut symbols, "x"), 0);
+        assert_eq!(symbols.id_of(handle), Some(0));
+        symbols.rewind(mark);
+        assert_eq!(symbols.id_of(handle), None);
+        assert_eq!([cell(&mut symbols, "y"), cell(&mut symbols, "x")], [0, 1]);
+        assert_eq!(
+            (symbols.id_of(handle), symbols.text_of(handle)),
+            (Some(1), "x")
+        );
     }
 }

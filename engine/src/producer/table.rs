@@ -1,5 +1,6 @@
 //! The rows of one table in the batch under construction, column by column.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use forebay_wire::encode::ColumnBuffer;
@@ -9,9 +10,11 @@ use super::names::same;
 use crate::observe::TableCounters;
 
 /// Most columns of a table block (protocol.md section 10.7).
-const COLUMNS_MAX: usize = 2048;
+pub(super) const COLUMNS_MAX: usize = 2048;
 /// Most rows of a table block (protocol.md section 10.7).
-const ROWS_MAX: usize = 1_000_000;
+pub(super) const ROWS_MAX: usize = 1_000_000;
+/// Bytes that room is made for where values differ in size.
+const VALUE_BYTES: usize = 64;
 
 /// A named column.
 #[derive(Debug)]
@@ -33,6 +36,8 @@ pub(super) struct Table {
     set: usize,
     /// Columns there were before it.
     known: usize,
+    /// Rows that a new column is sized for.
+    warm_rows: usize,
 }
 
 impl Table {
@@ -45,6 +50,7 @@ impl Table {
             next: 0,
             set: 0,
             known: 0,
+            warm_rows: 0,
         }
     }
 
@@ -54,6 +60,12 @@ impl Table {
         self.next = 0;
         self.set = 0;
         self.known = self.columns.len();
+    }
+
+    /// Unit of the designated timestamp, where a row has had one.
+    pub(super) fn designated_type(&self) -> Option<ColumnType> {
+        let designated = self.columns.iter().find(|column| column.name.is_empty())?;
+        Some(designated.buffer.column_type())
     }
 
     /// Columns set in this row.
@@ -91,6 +103,34 @@ impl Table {
         Ok(&mut column.buffer)
     }
 
+    /// The place of a column, made if it is new; outside rows.
+    pub(super) fn index_of(
+        &mut self,
+        name: &str,
+        ty: ColumnType,
+        check: impl FnOnce(&str) -> Result<(), String>,
+    ) -> Result<usize, String> {
+        let index = self.find(name, ty, check)?;
+        let buffer = &self.columns[index].buffer;
+        if buffer.column_type() != ty {
+            return Err(type_change(buffer, ty));
+        }
+        Ok(index)
+    }
+
+    /// The buffer of a column that this row has not set yet.
+    #[inline]
+    pub(super) fn slot(&mut self, index: u16) -> Option<&mut ColumnBuffer> {
+        let rows = self.rows;
+        let buffer = &mut self.columns.get_mut(usize::from(index))?.buffer;
+        if buffer.rows() != rows {
+            return None;
+        }
+        self.set += 1;
+        self.next = usize::from(index) + 1;
+        Some(buffer)
+    }
+
     #[cold]
     fn find(
         &mut self,
@@ -117,6 +157,7 @@ impl Table {
             return Err(format!("differs only in case from column {:?}", twin.name));
         }
         let mut buffer = ColumnBuffer::new(ty);
+        buffer.reserve(self.warm_rows, VALUE_BYTES);
         buffer.push_nulls(self.rows);
         self.columns.push(Column {
             name: name.to_owned(),
@@ -153,6 +194,46 @@ impl Table {
             column.buffer.truncate(rows);
         }
         self.begin_row();
+    }
+
+    /// A copy with the rows `rows` alone.
+    pub(super) fn slice(&self, rows: Range<usize>) -> Self {
+        let columns = self.columns.iter().map(|column| Column {
+            name: column.name.clone(),
+            buffer: column.buffer.slice(rows.clone()),
+        });
+        Self {
+            columns: columns.collect(),
+            rows: rows.len(),
+            ..Self::new(&self.name, Arc::clone(&self.counters))
+        }
+    }
+
+    /// Whether both have the same columns in the same order.
+    pub(super) fn has_columns_of(&self, other: &Self) -> bool {
+        let same = |(a, b): (&Column, &Column)| {
+            a.buffer.column_type() == b.buffer.column_type() && a.name == b.name
+        };
+        self.name == other.name
+            && self.columns.len() == other.columns.len()
+            && self.columns.iter().zip(&other.columns).all(same)
+    }
+
+    /// Becomes a copy of the rows `rows` of `from`, which has the same columns.
+    pub(super) fn assign(&mut self, from: &Self, rows: Range<usize>) {
+        self.rows = rows.len();
+        for (column, from) in self.columns.iter_mut().zip(&from.columns) {
+            column.buffer.assign(&from.buffer, rows.clone());
+        }
+    }
+
+    /// Sizes the columns, those to come too, for `rows` rows; values of varying size are taken to
+    /// have [`VALUE_BYTES`].
+    pub(super) fn warm(&mut self, rows: usize) {
+        self.warm_rows = rows;
+        for column in &mut self.columns {
+            column.buffer.reserve(rows, VALUE_BYTES);
+        }
     }
 
     /// Forgets the rows and keeps the columns.

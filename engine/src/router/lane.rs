@@ -3,15 +3,16 @@
 //! Entries of a lane are numbered from 0. For each stage a counter says how many entries have
 //! reached it: all entries below the counter have. Receipts compare their number with it.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
-use super::gate::lock;
 use super::ring::{self, Reader, Writer};
-use crate::io::sys::{futex_wait, futex_wake};
+use super::waiters::Waiters;
 use crate::observe::Ledger;
+
+const STAGES: usize = 5;
 
 /// Stages of a frame on its way (ARCHITECTURE.md, glossary).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,11 +54,8 @@ pub(crate) struct Lane {
     acked: AtomicU64,
     /// Counts only where durable acknowledgements are asked for.
     durable: AtomicU64,
-    /// Bumped at every progress while somebody sleeps.
-    event: AtomicU32,
-    sleepers: AtomicU32,
-    wakers: Mutex<Vec<(Stage, u64, Waker)>>,
-    wakers_armed: AtomicBool,
+    /// Who waits, by stage.
+    waiters: [Waiters; STAGES],
     producer_gone: AtomicBool,
     /// Rows per table of the entries that are not acked.
     pub ledger: Ledger,
@@ -127,85 +125,36 @@ impl Lane {
         self.reached(stage) >= self.reached(Stage::Accepted)
     }
 
-    /// Wakes whoever waits on this lane, if anybody.
-    #[inline]
-    pub(crate) fn notify(&self) {
-        fence(Ordering::SeqCst);
-        if self.sleepers.load(Ordering::Relaxed) > 0 {
-            self.event.fetch_add(1, Ordering::Release);
-            futex_wake(&self.event);
-        }
-        if self.wakers_armed.load(Ordering::Relaxed) {
-            self.run_wakers();
-        }
+    fn waiters(&self, stage: Stage) -> &Waiters {
+        &self.waiters[stage as usize]
     }
 
-    #[cold]
-    fn run_wakers(&self) {
-        let mut ready = Vec::new();
-        {
-            let mut wakers = lock(&self.wakers);
-            let mut index = 0;
-            while index < wakers.len() {
-                let (stage, count, _) = &wakers[index];
-                if self.reached(*stage) >= *count {
-                    ready.push(wakers.swap_remove(index).2);
-                } else {
-                    index += 1;
-                }
-            }
-            self.wakers_armed
-                .store(!wakers.is_empty(), Ordering::Release);
-        }
-        for waker in ready {
-            waker.wake();
-        }
+    /// Wakes whoever waits on this lane for `stage` (for accepted: for room), if anybody.
+    #[inline]
+    pub(crate) fn notify(&self, stage: Stage) {
+        self.waiters(stage).notify(self.reached(stage));
     }
 
     /// Ends every wait: the waiters look at the gate's state.
     pub(crate) fn wake_everybody(&self) {
-        self.event.fetch_add(1, Ordering::AcqRel);
-        futex_wake(&self.event);
-        let wakers = std::mem::take(&mut *lock(&self.wakers));
-        for (_, _, waker) in wakers {
-            waker.wake();
-        }
+        self.waiters.iter().for_each(Waiters::wake_everybody);
     }
 
-    /// Waits until `done` holds or `limit` has passed; spins for 20 us first, then sleeps.
-    pub(crate) fn wait(&self, limit: Duration, mut done: impl FnMut() -> bool) -> bool {
-        let start = std::time::Instant::now();
-        while start.elapsed() < Duration::from_micros(20).min(limit) {
-            if done() {
-                return true;
-            }
-            std::hint::spin_loop();
-        }
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
-        let reached = loop {
-            let seen = self.event.load(Ordering::Acquire);
-            fence(Ordering::SeqCst);
-            if done() {
-                break true;
-            }
-            let Some(left) = limit.checked_sub(start.elapsed()) else {
-                break false;
-            };
-            // The cap makes a lost wake-up a delay instead of a hang.
-            futex_wait(&self.event, seen, left.min(Duration::from_millis(100)));
-        };
-        self.sleepers.fetch_sub(1, Ordering::SeqCst);
-        reached
+    /// Waits until `done`, which follows from `stage`, holds or `limit` has passed.
+    pub(crate) fn wait(&self, stage: Stage, limit: Duration, done: impl FnMut() -> bool) -> bool {
+        self.waiters(stage).wait(limit, done)
     }
 
-    /// Registers `waker` for "at least `count` entries at `stage`". The caller looks again
+    /// Registers `waker` for "at least `count` entries at `stage`", instead of what `ticket`
+    /// registered before; returns the ticket (0 asks for a new one). The caller looks again
     /// afterwards.
-    pub(crate) fn watch(&self, stage: Stage, count: u64, waker: &Waker) {
-        let mut wakers = lock(&self.wakers);
-        wakers.retain(|(s, c, w)| !(*s == stage && *c == count && w.will_wake(waker)));
-        wakers.push((stage, count, waker.clone()));
-        self.wakers_armed.store(true, Ordering::Release);
-        fence(Ordering::SeqCst);
+    pub(crate) fn watch(&self, stage: Stage, count: u64, ticket: u64, waker: &Waker) -> u64 {
+        self.waiters(stage).watch(count, ticket, waker)
+    }
+
+    /// Forgets what `ticket` registered: its receipt is gone.
+    pub(crate) fn unwatch(&self, stage: Stage, count: u64, ticket: u64) {
+        self.waiters(stage).unwatch(count, ticket);
     }
 
     /// The producer was dropped: the shard frees the lane when its ring is empty.

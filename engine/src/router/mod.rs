@@ -8,3 +8,5 @@ pub(crate) mod lane;
     allow(unreachable_pub, reason = "public through `internals`")
 )]
 pub mod ring;
+mod waiters;
+mod wakers;

@@ -69,6 +69,7 @@ pub fn ring(capacity: usize) -> (Writer, Reader) {
         capacity.is_power_of_two() && capacity >= 64,
         "capacity {capacity}"
     );
+    // Written here, so that no entry meets a page for the first time.
     let buffer = (0..capacity / 8).map(|_| UnsafeCell::new(0)).collect();
     let ring = Arc::new(Ring {
         buffer,
@@ -80,7 +81,7 @@ pub fn ring(capacity: usize) -> (Writer, Reader) {
         ring: Arc::clone(&ring),
         tail: 0,
         head_seen: 0,
-        reserved: None,
+        reserved: 0,
     };
     (
         writer,
@@ -97,8 +98,8 @@ pub struct Writer {
     ring: Arc<Ring>,
     tail: u64,
     head_seen: u64,
-    /// End position of the entry being filled.
-    reserved: Option<u64>,
+    /// End of what is reserved and not committed; `tail` when nothing is.
+    reserved: u64,
 }
 
 impl std::fmt::Debug for Writer {
@@ -121,31 +122,70 @@ impl Writer {
     /// If `bytes` exceeds [`payload_bytes_max`](Self::payload_bytes_max) or is 0.
     #[inline]
     pub fn reserve(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        self.reserved = self.tail;
+        self.reserve_next(bytes)
+    }
+
+    /// As [`reserve`](Self::reserve), behind what is reserved already: all of it is committed at
+    /// once. `None` leaves the earlier reservations as they are.
+    ///
+    /// # Panics
+    /// As `reserve`.
+    #[inline]
+    pub fn reserve_next(&mut self, bytes: usize) -> Option<&mut [u8]> {
         assert!(
             bytes > 0 && bytes <= self.payload_bytes_max(),
             "entry of {bytes} bytes"
         );
-        let need = (ENTRY_HEADER_BYTES + bytes).next_multiple_of(8) as u64;
-        let to_end = self.ring.capacity() - (self.tail & self.ring.mask);
-        let pad = if need > to_end { to_end } else { 0 };
-        let end = self.tail + pad + need;
+        let from = self.reserved;
+        let (start, end) = self.place(from, bytes);
         if end - self.head_seen > self.ring.capacity() {
             self.head_seen = self.ring.head.0.load(Ordering::Acquire);
             if end - self.head_seen > self.ring.capacity() {
                 return None;
             }
         }
+        let pad = start - from;
         if pad > 0 {
-            self.put_header(self.tail, pad - ENTRY_HEADER_BYTES as u64, KIND_PAD);
+            self.put_header(from, pad - ENTRY_HEADER_BYTES as u64, KIND_PAD);
         }
-        let start = end - need;
         self.put_header(start, bytes as u64, KIND_DATA);
-        self.reserved = Some(end);
+        self.reserved = end;
         let payload = self.ring.at(start + ENTRY_HEADER_BYTES as u64, bytes);
-        // SAFETY: `head <= tail <= start` and `end <= head + capacity` (checked above), so the
-        // range lies in the writer's part; it is contiguous and inside the buffer (`at` asserts);
-        // `&mut self` makes this the only reference, and every bit pattern is a valid u8.
+        // SAFETY: `head <= tail <= from <= start` and `end <= head + capacity` (checked above), so
+        // the range lies in the writer's part, behind every earlier reservation; it is contiguous
+        // and inside the buffer (`at` asserts); `&mut self` makes this the only reference, and
+        // every bit pattern is a valid u8.
         Some(unsafe { std::slice::from_raw_parts_mut(payload, bytes) })
+    }
+
+    /// Start and end of an entry of `bytes` that comes next at `from`: entries are contiguous, so
+    /// one that does not fit before the buffer's end begins behind it.
+    #[inline]
+    fn place(&self, from: u64, bytes: usize) -> (u64, u64) {
+        let need = (ENTRY_HEADER_BYTES + bytes).next_multiple_of(8) as u64;
+        let to_end = self.ring.capacity() - (from & self.ring.mask);
+        let start = if need > to_end { from + to_end } else { from };
+        (start, start + need)
+    }
+
+    /// Bytes that entries of these sizes take behind each other, padding included: exactly as much
+    /// [`room`](Self::room) is needed to reserve all of them.
+    pub fn footprint(&self, entries: impl IntoIterator<Item = usize>) -> u64 {
+        let entries = entries.into_iter();
+        entries.fold(self.tail, |end, bytes| self.place(end, bytes).1) - self.tail
+    }
+
+    /// Bytes of entries that are free now, by a look that may be late: the shard may have freed
+    /// more meanwhile.
+    #[inline]
+    pub fn room(&self) -> u64 {
+        self.ring.capacity() - (self.tail - self.ring.head.0.load(Ordering::Relaxed))
+    }
+
+    /// Bytes of the ring.
+    pub fn capacity(&self) -> u64 {
+        self.ring.capacity()
     }
 
     fn put_header(&self, position: u64, bytes: u64, kind: u32) {
@@ -157,13 +197,14 @@ impl Writer {
         unsafe { place.write(header.to_le()) };
     }
 
-    /// Publishes the reserved entry.
+    /// Publishes what is reserved, all of it by one store.
     ///
     /// # Panics
     /// If nothing is reserved.
     #[inline]
     pub fn commit(&mut self) {
-        self.tail = self.reserved.take().expect("commit follows reserve");
+        assert!(self.reserved > self.tail, "commit follows reserve");
+        self.tail = self.reserved;
         self.ring.tail.0.store(self.tail, Ordering::Release);
     }
 }
@@ -273,6 +314,27 @@ mod tests {
         writer.reserve(4).expect("room").fill(2);
         writer.commit();
         assert_eq!(reader.peek(), Some(&[2u8; 4][..]));
+    }
+
+    #[test]
+    fn several_entries_appear_at_once_or_not_at_all() {
+        let (mut writer, mut reader) = ring(256);
+        assert_eq!(writer.footprint([100, 40]), 112 + 48);
+        writer.reserve(100).expect("room").fill(1);
+        writer.reserve_next(40).expect("room").fill(2);
+        assert!(writer.reserve_next(120).is_none(), "full");
+        assert!(reader.peek().is_none(), "nothing is committed");
+        writer.reserve(100).expect("room").fill(3);
+        writer.reserve_next(40).expect("room").fill(4);
+        assert!(reader.peek().is_none());
+        writer.commit();
+        for (bytes, fill) in [(100, 3), (40, 4)] {
+            assert_eq!(reader.peek(), Some(&vec![fill; bytes][..]));
+            reader.release();
+        }
+        assert!(reader.is_empty());
+        assert_eq!(writer.room(), 256);
+        assert_eq!(writer.footprint([100]), 96 + 112, "behind a pad");
     }
 
     #[test]

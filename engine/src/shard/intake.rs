@@ -112,7 +112,7 @@ impl Intake {
                 // the symbols.
                 gate.counters.symbols.set(journal.dictionary.len().into());
                 source.end.lane.take(source.taken);
-                source.end.lane.notify();
+                source.end.lane.notify(Stage::Accepted);
             }
             match outcome {
                 Ok(()) => {}

@@ -22,7 +22,7 @@ use super::spare::{self, segment_error};
 use super::takeover::last_generation;
 use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
-use crate::io::{File, Fs, OpenMode};
+use crate::io::{Between, File, Fs, OpenMode};
 
 /// Creates everything in the empty slot `dir`, whose lock is held. Generations start at `first`.
 pub(crate) fn create(
@@ -36,7 +36,8 @@ pub(crate) fn create(
     report.fresh = true;
     check_room(options)?;
     sync_parents(fs, options)?;
-    let mut opened = create_at(fs, dir, lock, options.segment_bytes, (first, Fsn(0)))?;
+    let segment = (options.segment_bytes, options.fills_at_once());
+    let mut opened = create_at(fs, dir, lock, segment, (first, Fsn(0)))?;
     opened.report = report;
     opened.add_spare(fs, options)?;
     Ok(opened)
@@ -47,12 +48,12 @@ pub(super) fn create_at(
     fs: &dyn Fs,
     dir: &Path,
     lock: File,
-    segment_bytes: u64,
+    (segment_bytes, fill): (u64, bool),
     (first, next): (Generation, Fsn),
 ) -> Result<OpenedSlot, Error> {
     identity::create(fs, dir)?;
     let (dictionary_file, watermark) = side_files(fs, dir, next)?;
-    let active = first_segment(fs, dir, (first, next), segment_bytes)?;
+    let active = first_segment(fs, dir, (first, next), (segment_bytes, fill))?;
     let manifest = first_manifest(fs, dir, next)?;
     stamp_flag(fs, &dir.join(&active.name))?;
     Ok(OpenedSlot {
@@ -164,14 +165,16 @@ fn first_segment(
     fs: &dyn Fs,
     dir: &Path,
     (generation, base): (Generation, Fsn),
-    bytes: u64,
+    (bytes, zeroed): (u64, bool),
 ) -> Result<OpenedSegment, Error> {
     let header = SegmentHeader {
         manifest_required: false,
         base,
         created_micros: fs.wall_micros(),
     };
-    let file = spare::create(fs, dir, generation, bytes, header)
+    let mut go_on = || Ok(());
+    let zeros: Option<Between<'_>> = zeroed.then_some(&mut go_on);
+    let file = spare::create(fs, dir, generation, bytes, header, zeros)
         .map_err(|source| segment_error("create", &dir.join(segment(generation)), source))?;
     Ok(OpenedSegment::empty(file, base, SEGMENT_HEADER_BYTES))
 }

@@ -43,6 +43,8 @@ pub(crate) struct Renewal {
     pub generation: Generation,
     /// Its size in bytes.
     pub segment_bytes: u64,
+    /// Whether it is written over with zeros.
+    pub fill: bool,
 }
 
 /// Empties the slot and begins it again. Blocking: for the steward. After an error the slot is
@@ -60,6 +62,7 @@ pub(crate) fn renew(fs: &dyn Fs, renewal: Renewal) -> Result<OpenedSlot, Error> 
         next,
         generation,
         segment_bytes,
+        fill,
     } = renewal;
     // Soon the only copy of the symbols, as in every drained close.
     fs.sync(&dictionary)
@@ -74,5 +77,5 @@ pub(crate) fn renew(fs: &dyn Fs, renewal: Renewal) -> Result<OpenedSlot, Error> 
     };
     close_drained(fs, drained)?;
     drop((handles, dictionary));
-    fresh::create_at(fs, &dir, lock, segment_bytes, (generation, next))
+    fresh::create_at(fs, &dir, lock, (segment_bytes, fill), (generation, next))
 }

@@ -24,9 +24,13 @@ mod column;
 mod error;
 mod nulls;
 mod numbers;
+mod slices;
+mod validity;
 mod varlen;
 mod write;
 
 pub use block::{block_head_len, write_block_head};
 pub use column::ColumnBuffer;
 pub use error::PushError;
+pub use slices::{SliceColumn, Values};
+pub use validity::Validity;

@@ -1,5 +1,9 @@
 //! The null bitmap of a growing column. It costs nothing until the first null.
 
+use std::ops::Range;
+
+use super::column::touch;
+
 /// Null rows; bits past the last null are not stored.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NullBits {
@@ -48,6 +52,38 @@ impl NullBits {
         self.bits.truncate(rows.div_ceil(8));
     }
 
+    /// Marked rows below `row`.
+    pub(super) fn count_below(&self, row: usize) -> usize {
+        if self.count == 0 {
+            return 0;
+        }
+        let whole = &self.bits[..self.bits.len().min(row / 8)];
+        let last = self.bits.get(row / 8).copied().unwrap_or(0);
+        let last = last & !(0xff << (row % 8));
+        let marked = whole.iter().chain([&last]).map(|byte| byte.count_ones());
+        marked.sum::<u32>() as usize
+    }
+
+    /// Becomes the marks of `rows` in `from`, counted from the first of them.
+    pub(super) fn assign(&mut self, from: &Self, rows: Range<usize>) {
+        self.clear();
+        if from.count == 0 {
+            return;
+        }
+        for (index, row) in rows.enumerate() {
+            let byte = from.bits.get(row / 8).copied().unwrap_or(0);
+            if byte >> (row % 8) & 1 == 1 {
+                self.push(index, 1);
+            }
+        }
+    }
+
+    /// Room for the marks of `rows` rows.
+    pub(super) fn reserve(&mut self, rows: usize) {
+        let bytes = rows.div_ceil(8).saturating_sub(self.bits.len());
+        touch(&mut self.bits, bytes);
+    }
+
     pub(super) fn clear(&mut self) {
         self.bits.clear();
         self.count = 0;
@@ -91,6 +127,10 @@ mod tests {
                     let expected: Vec<_> = (0..kept).filter(|row| marked(*row)).collect();
                     assert_eq!(read.collect::<Vec<_>>(), expected);
                     assert_eq!(bits.count(), expected.len());
+                    for below in 0..first + len + 6 {
+                        let count = expected.iter().filter(|row| **row < below).count();
+                        assert_eq!(bits.count_below(below), count);
+                    }
                 }
             }
         }

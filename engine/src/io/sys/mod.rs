@@ -5,6 +5,7 @@
 mod bounded;
 mod event;
 mod filesystem;
+mod fill;
 mod fs;
 mod futex;
 mod region;
@@ -23,8 +24,8 @@ pub(crate) use region::{BLOCK, Pinned, Region};
 pub(crate) use socket::Socket;
 pub(crate) use space::free_bytes;
 pub(crate) use thread::{
-    block_signals, cpu_nanos, monotonic_nanos, name_thread, random_u64, wall_micros,
-    yield_to_others,
+    block_signals, coarse_nanos, cpu_nanos, monotonic_nanos, name_thread, random_u64, wall_micros,
+    wall_nanos, yield_to_others,
 };
 
 use std::io;

@@ -24,6 +24,18 @@ pub(crate) fn wall_micros() -> u64 {
     clock(libc::CLOCK_REALTIME) / 1000
 }
 
+/// Wall clock in nanoseconds since the Unix epoch.
+pub(crate) fn wall_nanos() -> u64 {
+    clock(libc::CLOCK_REALTIME)
+}
+
+/// Monotonic time in nanoseconds with the resolution of the kernel's tick (1-10 ms), at a quarter
+/// of the price.
+#[inline]
+pub(crate) fn coarse_nanos() -> u64 {
+    clock(libc::CLOCK_MONOTONIC_COARSE)
+}
+
 /// CPU time of the calling thread in nanoseconds.
 pub(crate) fn cpu_nanos() -> u64 {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)

@@ -156,7 +156,9 @@ impl Journal {
     /// Whether every frame is stable and nothing else is under way.
     fn is_at_rest(&self) -> bool {
         let steps = self.commit.is_some() || self.rotation.is_some() || self.trim.is_some();
-        let others = self.watermark.is_busy() || self.spares_asked > 0;
+        // What is removed meanwhile would be found in a slot without a manifest.
+        let removals = self.unreclaimed > 0;
+        let others = self.watermark.is_busy() || self.spares_asked > 0 || removals;
         self.written == self.published && self.stable == self.published && !steps && !others
     }
 
@@ -168,7 +170,7 @@ impl Journal {
         let names = names.chain(self.spares.iter().map(|spare| &spare.name));
         let renewal = Renewal {
             dir: files.dir.clone(),
-            lock: files.lock.clone(),
+            lock: files.incarnation.lock_file().clone(),
             manifest: files.manifest.clone(),
             watermark: files.watermark.clone(),
             dictionary: files.dictionary.clone(),
@@ -180,9 +182,14 @@ impl Journal {
             next: self.published,
             generation: self.next_generation,
             segment_bytes: self.options.segment_bytes,
+            fill: self.options.prefill,
         };
         // A full queue: next turn. Nothing is appended meanwhile.
-        self.epoch.step = match io.request(Request::Renew(Box::new(renewal))) {
+        let request = Request::Renew {
+            renewal: Box::new(renewal),
+            incarnation: files.incarnation.clone(),
+        };
+        self.epoch.step = match io.request(request) {
             Ok(()) => Step::Asked,
             Err(_) => Step::Owed(now),
         };
@@ -224,12 +231,12 @@ impl Journal {
         });
         self.files = Some(Files {
             dir: opened.dir,
-            lock: opened.lock,
             manifest: opened.manifest,
             watermark: opened.watermark,
             dictionary: opened.dictionary_file,
             dictionary_bytes: opened.dictionary_bytes,
             dictionary_synced: opened.dictionary_bytes,
+            incarnation: old.incarnation,
         });
         self.first_key += self.chain.len() as u64;
         for segment in self.chain.drain(..) {

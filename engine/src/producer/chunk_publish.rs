@@ -1,0 +1,280 @@
+//! From a chunk to entries in the ring: symbols to the producer's ids, then one copy.
+
+use std::ops::Range;
+
+use forebay_wire::encode::{SliceColumn, Values, block_head_len, write_block_head};
+
+use super::chunk::{Chunk, Column, Symbols as Texts};
+use super::chunk_stamps::Added;
+use super::parts::Rows;
+use super::plan::size;
+use super::{Plan, Producer, Receipt, Symbols};
+use crate::error::Error;
+use crate::router::entry::EntryHeader;
+use crate::router::lane::Stage;
+
+/// Memory kept from chunk to chunk.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    /// Ids of the symbol columns, in the order of the columns.
+    cells: Vec<Vec<u32>>,
+    /// Ids of a dictionary's entries; `u32::MAX` where no row has used it yet.
+    codes: Vec<u32>,
+    /// Columns that the keys ask for.
+    added: Vec<Added>,
+}
+
+impl Producer {
+    /// Publishes a chunk and returns at accepted, as [`publish`](Self::publish) does; rows that
+    /// are buffered go before it, as a batch of their own. A chunk larger than a frame is cut
+    /// between rows, all of it accepted or none (but see `rows_accepted` of
+    /// [`Error::Backpressure`]).
+    pub fn publish_chunk(&mut self, chunk: &Chunk<'_>) -> Result<Receipt, Error> {
+        self.publish()?;
+        self.hand_over_chunk(chunk, self.options.append_deadline)?;
+        let receipt = self.receipt();
+        if self.options.publish_stable {
+            receipt.wait(Stage::Stable, self.options.flush_limit)?;
+        }
+        Ok(receipt)
+    }
+
+    /// As [`publish_chunk`](Self::publish_chunk), but never waits.
+    pub fn try_publish_chunk(&mut self, chunk: &Chunk<'_>) -> Result<Receipt, Error> {
+        self.try_flush()?;
+        self.hand_over_chunk(chunk, std::time::Duration::ZERO)?;
+        Ok(self.receipt())
+    }
+
+    fn hand_over_chunk(
+        &mut self,
+        chunk: &Chunk<'_>,
+        limit: std::time::Duration,
+    ) -> Result<(), Error> {
+        chunk.check_whole(self.options.name_bytes_max)?;
+        if chunk.rows() == 0 {
+            return Ok(());
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let place = self.current;
+        let outcome = self.switch_table(chunk.table).and_then(|()| {
+            self.stamp_chunk(chunk, &mut scratch.added)
+                .map_err(|(column, reason)| (column, Unresolved::Refused(reason)))
+                .and_then(|()| self.resolve(chunk, &mut scratch))
+                .map_err(|(column, cause)| match cause {
+                    Unresolved::Refused(reason) => self.refuse_chunk(chunk, &column, reason),
+                    Unresolved::Full => {
+                        let error = self.symbols_full(&column);
+                        self.count_refused_chunk(chunk.rows(), &error);
+                        error
+                    }
+                })?;
+            let mut source = Sliced::new(chunk, &scratch, self.current);
+            let outcome = self.publish_parts(&mut source, limit);
+            outcome.map_err(|stopped| {
+                let left = chunk.rows() - stopped.rows_accepted;
+                self.count_refused_chunk(left, &stopped.error);
+                stopped.error.with_rows_accepted(stopped.rows_accepted)
+            })
+        });
+        self.current = place;
+        self.scratch = scratch;
+        if outcome.is_err() {
+            self.symbols.rewind_all();
+        }
+        self.next_symbols();
+        outcome
+    }
+
+    /// The rows of a chunk that were turned away, of the table that is current.
+    #[cold]
+    fn count_refused_chunk(&self, rows: usize, error: &Error) {
+        // Nothing is buffered: only the cause is counted there.
+        self.count_refusal(error);
+        if !matches!(error, Error::Misuse(_)) {
+            self.tables[self.current].counters.refused(rows as u64);
+        }
+    }
+
+    /// Gives every symbol cell of the chunk its id.
+    fn resolve(
+        &mut self,
+        chunk: &Chunk<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), (String, Unresolved)> {
+        let symbolic = chunk
+            .columns
+            .iter()
+            .filter(|column| column.symbols.is_some());
+        let count = symbolic.clone().count();
+        if scratch.cells.len() < count {
+            scratch.cells.resize_with(count, Vec::new);
+        }
+        let Scratch { cells, codes, .. } = scratch;
+        for (column, ids) in symbolic.zip(cells) {
+            ids.clear();
+            self.resolve_column(column, ids, codes)
+                .map_err(|reason| (column.name.to_owned(), reason))?;
+        }
+        Ok(())
+    }
+
+    fn resolve_column(
+        &mut self,
+        column: &Column<'_>,
+        ids: &mut Vec<u32>,
+        known: &mut Vec<u32>,
+    ) -> Result<(), Unresolved> {
+        let validity = column.slice.validity;
+        let valid = |row: usize| validity.is_none_or(|valid| valid.is_valid(row));
+        match column.symbols {
+            None => {}
+            Some(Texts::Handles(handles)) => {
+                for (row, symbol) in handles.iter().enumerate() {
+                    if symbol.owner != self.id && valid(row) {
+                        let reason = format!("row {row}: a symbol of another producer");
+                        return Err(Unresolved::Refused(reason));
+                    }
+                    let id = if valid(row) {
+                        self.id_of(*symbol).ok_or(Unresolved::Full)?
+                    } else {
+                        0
+                    };
+                    ids.push(id);
+                }
+            }
+            Some(Texts::Codes { codes, dictionary }) => {
+                known.clear();
+                known.resize(dictionary.len(), u32::MAX);
+                for (row, code) in codes.iter().enumerate() {
+                    if !valid(row) {
+                        ids.push(0);
+                        continue;
+                    }
+                    let place = &mut known[*code as usize];
+                    if *place == u32::MAX {
+                        let text = dictionary[*code as usize];
+                        *place = self.id_of_text(text).ok_or(Unresolved::Full)?;
+                    }
+                    ids.push(*place);
+                }
+            }
+            Some(Texts::Text { offsets, text }) => {
+                for (row, pair) in offsets.windows(2).enumerate() {
+                    let text = &text[pair[0] as usize..pair[1] as usize];
+                    let id = if valid(row) {
+                        self.id_of_text(text).ok_or(Unresolved::Full)?
+                    } else {
+                        0
+                    };
+                    ids.push(id);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a symbol has no id.
+enum Unresolved {
+    /// The slot has no room for it.
+    Full,
+    /// It cannot be sent as it is.
+    Refused(String),
+}
+
+/// A chunk whose symbols have ids.
+struct Sliced<'a> {
+    table: &'a str,
+    columns: Vec<(&'a str, SliceColumn<'a>)>,
+    rows: usize,
+    /// Place of the table in the producer.
+    place: usize,
+}
+
+impl<'a> Sliced<'a> {
+    fn new(chunk: &'a Chunk<'a>, scratch: &'a Scratch, place: usize) -> Self {
+        let mut cells = scratch.cells.iter();
+        let added = scratch.added.iter();
+        let columns = chunk.columns.iter().map(|column| {
+            let mut slice = column.slice;
+            if column.symbols.is_some() {
+                slice.values = Values::U32(cells.next().expect("resolved before"));
+            }
+            (column.name, slice)
+        });
+        Self {
+            table: chunk.table,
+            columns: columns
+                .chain(added.map(|added| (added.name.as_str(), added.slice())))
+                .collect(),
+            rows: chunk.rows(),
+            place,
+        }
+    }
+
+    fn definitions(
+        &self,
+    ) -> impl ExactSizeIterator<Item = (&str, forebay_wire::types::ColumnType)> + Clone {
+        self.columns.iter().map(|(name, column)| (*name, column.ty))
+    }
+}
+
+impl Rows for Sliced<'_> {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn size(
+        &mut self,
+        rows: Range<usize>,
+        symbols: &mut Symbols,
+        plan: &mut Plan,
+        accepted_ns: u64,
+    ) -> Option<EntryHeader> {
+        if !Chunk::fits_block(&rows) {
+            return None;
+        }
+        plan.runs.clear();
+        let mut bytes = block_head_len(self.table, rows.len(), self.definitions());
+        for (_, column) in &self.columns {
+            if let Some((offset, cells)) = column.symbol_run(rows.clone()) {
+                plan.runs.push((size(bytes + offset)?, size(cells)?));
+                mark_used(column, rows.clone(), symbols);
+            }
+            bytes += column.encoded_len(rows.clone());
+        }
+        plan.header(symbols, accepted_ns, rows.len(), 1, bytes)
+    }
+
+    fn by_table(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
+        std::iter::once((self.place, rows.len()))
+    }
+
+    fn write(
+        &self,
+        rows: Range<usize>,
+        header: &EntryHeader,
+        symbols: &Symbols,
+        plan: &Plan,
+        out: &mut [u8],
+    ) {
+        let mut at = plan.write_front(header, symbols, out);
+        at += write_block_head(&mut out[at..], self.table, rows.len(), self.definitions());
+        for (_, column) in &self.columns {
+            at += column.encode(rows.clone(), &mut out[at..]);
+        }
+        assert_eq!(at, out.len(), "a chunk fills exactly what was sized");
+    }
+}
+
+fn mark_used(column: &SliceColumn<'_>, rows: Range<usize>, symbols: &mut Symbols) {
+    let Values::U32(ids) = column.values else {
+        return;
+    };
+    for row in rows {
+        if column.validity.is_none_or(|valid| valid.is_valid(row)) {
+            symbols.mark_used(ids[row]);
+        }
+    }
+}

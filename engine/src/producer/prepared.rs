@@ -1,0 +1,374 @@
+//! The fastest row path: tables, columns and symbols that were looked up once.
+//!
+//! Handles are plain numbers, good for the producer that gave them and for as long as it lives.
+//! One of another producer is refused, never misread.
+
+use forebay_wire::encode::{ColumnBuffer, PushError};
+use forebay_wire::names;
+use forebay_wire::types::ColumnType;
+
+use super::Producer;
+use super::row::check_length;
+use super::setters::SYMBOL_BYTES_MAX;
+use crate::error::Error;
+
+/// A table, from [`Producer::prepare`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TableId {
+    pub(super) owner: u32,
+    pub(super) index: u32,
+}
+
+/// A column of a table, from [`Producer::prepare_column`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ColumnId {
+    pub(super) table: TableId,
+    pub(super) index: u16,
+    pub(super) ty: ColumnType,
+}
+
+/// A symbol, from [`Producer::intern`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Symbol {
+    pub(super) owner: u32,
+    pub(super) id: u32,
+}
+
+macro_rules! put {
+    ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) $($column:ident)|*, $push:expr) => {
+        $(#[$doc])*
+        #[inline]
+        pub fn $name(&mut self, column: ColumnId, $($arg: $ty),*) -> Result<&mut Self, Error> {
+            let push = $push;
+            let fits = matches!(column.ty, $(ColumnType::$column)|*);
+            self.put(column, fits, move |buffer| { push(buffer, $($arg),*); Ok(()) })
+        }
+    };
+}
+
+impl Producer {
+    /// Looks a table up once, for [`row`](Self::row).
+    pub fn prepare(&mut self, table: &str) -> Result<TableId, Error> {
+        self.not_in_a_row()?;
+        self.switch_table(table)?;
+        Ok(TableId {
+            owner: self.id,
+            index: u32::try_from(self.current).expect("tables are bounded"),
+        })
+    }
+
+    /// Looks a column up once, for the `put_` calls. A column that a batch never sets is sent as
+    /// NULLs.
+    pub fn prepare_column(
+        &mut self,
+        table: TableId,
+        name: &str,
+        ty: ColumnType,
+    ) -> Result<ColumnId, Error> {
+        self.not_in_a_row()?;
+        if table.owner != self.id {
+            return Err(Error::Misuse("a table of another producer"));
+        }
+        if ty == ColumnType::LongArray {
+            return Err(Error::Misuse(
+                "servers store no LONG_ARRAY: use DoubleArray",
+            ));
+        }
+        let limit = self.options.name_bytes_max;
+        let place = &mut self.tables[table.index as usize];
+        let check = |name: &str| {
+            names::check_column(name).map_err(|error| error.to_string())?;
+            check_length(name, limit)
+        };
+        // A name that is known was checked when it was new, but for the designated timestamp's.
+        let known = if name.is_empty() {
+            Err(names::NameError::Empty.to_string())
+        } else {
+            place.index_of(name, ty, check)
+        };
+        match known {
+            Ok(index) => Ok(ColumnId {
+                table,
+                index: u16::try_from(index).expect("columns are bounded"),
+                ty,
+            }),
+            Err(reason) => Err(Error::Row {
+                table: place.name.clone(),
+                column: name.to_owned(),
+                reason,
+            }),
+        }
+    }
+
+    /// Looks a symbol up once, for [`put_symbol`](Self::put_symbol) and
+    /// [`Chunk::symbols`](crate::Chunk::symbols). At most 1 MiB.
+    pub fn intern(&mut self, text: &str) -> Result<Symbol, Error> {
+        let refused = |reason: String| Error::Row {
+            table: String::new(),
+            column: String::new(),
+            reason,
+        };
+        if text.len() > SYMBOL_BYTES_MAX {
+            let bytes = text.len();
+            return Err(refused(format!(
+                "a symbol of {bytes} bytes, at most {SYMBOL_BYTES_MAX}"
+            )));
+        }
+        match self.symbols.handle(text) {
+            Some(id) => Ok(Symbol { owner: self.id, id }),
+            None => Err(refused(
+                "this producer holds 1,000,000 interned symbols".to_owned(),
+            )),
+        }
+    }
+
+    /// Makes everything ready that batches of up to `rows` rows need, so that filling and
+    /// publishing them allocates nothing and meets no new page: the buffers of the tables named
+    /// here and of those prepared before (a column that comes later costs its making, no more),
+    /// the memory for cutting batches, the notes of what is acked. Values of varying size are
+    /// taken to have 64 bytes on average.
+    pub fn warm(&mut self, tables: &[&str], rows: usize) -> Result<(), Error> {
+        self.not_in_a_row()?;
+        for name in tables {
+            self.switch_table(name)?;
+        }
+        for table in &mut self.tables {
+            table.warm(rows);
+        }
+        self.warm_pieces(rows);
+        let columns = self.tables.iter().map(|table| table.columns.len().max(16));
+        self.plan.reserve(columns.sum());
+        self.lane.ledger.reserve();
+        Ok(())
+    }
+
+    fn not_in_a_row(&self) -> Result<(), Error> {
+        if self.row_open {
+            return Err(Error::Misuse(
+                "prepare while a row is open: call at(), at_now() or discard_row() first",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Begins a row of a prepared table. A row begun before and not completed is an error.
+    #[inline]
+    pub fn row(&mut self, table: TableId) -> Result<&mut Self, Error> {
+        if self.row_open || table.owner != self.id {
+            return Err(self.no_row(table));
+        }
+        self.current = table.index as usize;
+        self.tables[self.current].begin_row();
+        self.symbol_mark = self.symbols.mark();
+        self.row_open = true;
+        Ok(self)
+    }
+
+    #[cold]
+    fn no_row(&self, table: TableId) -> Error {
+        Error::Misuse(if table.owner == self.id {
+            "row() while a row is open: call at(), at_now() or discard_row() first"
+        } else {
+            "a table of another producer"
+        })
+    }
+
+    #[inline]
+    fn put(
+        &mut self,
+        column: ColumnId,
+        fits: bool,
+        push: impl FnOnce(&mut ColumnBuffer) -> Result<(), PushError>,
+    ) -> Result<&mut Self, Error> {
+        let here = self.is_here(column);
+        let table = &mut self.tables[self.current];
+        match table.slot(column.index) {
+            Some(buffer) if here && fits => match push(buffer) {
+                Ok(()) => Ok(self),
+                Err(error) => Err(self.refuse_put(column, error.to_string())),
+            },
+            _ => Err(self.misput(column, here, fits)),
+        }
+    }
+
+    /// Whether the column belongs to the table of the open row.
+    #[inline]
+    fn is_here(&self, column: ColumnId) -> bool {
+        self.row_open
+            && column.table.owner == self.id
+            && column.table.index as usize == self.current
+    }
+
+    #[cold]
+    fn foreign_symbol(&mut self, column: ColumnId) -> Error {
+        if self.is_here(column) {
+            return self.refuse_put(column, "a symbol of another producer".to_owned());
+        }
+        self.misput(column, false, false)
+    }
+
+    #[cold]
+    fn refuse_put(&mut self, column: ColumnId, reason: String) -> Error {
+        let column = &self.tables[self.current].columns[usize::from(column.index)];
+        let name = column.name.clone();
+        self.refuse_row(&name, reason)
+    }
+
+    #[cold]
+    fn misput(&mut self, column: ColumnId, here: bool, fits: bool) -> Error {
+        if !self.row_open {
+            return Error::Misuse("put before row()");
+        }
+        if !here {
+            self.discard_row();
+            return Error::Misuse("a column of another table or producer; the row is left out");
+        }
+        let reason = if fits {
+            "the row has this column already".to_owned()
+        } else {
+            format!("is {:?} and cannot take this value", column.ty)
+        };
+        self.refuse_put(column, reason)
+    }
+
+    /// A SYMBOL.
+    #[inline]
+    pub fn put_symbol(&mut self, column: ColumnId, symbol: Symbol) -> Result<&mut Self, Error> {
+        if symbol.owner != self.id {
+            return Err(self.foreign_symbol(column));
+        }
+        let id = match self.symbols.id_of(symbol.id) {
+            Some(id) => id,
+            None => self.new_put(column, symbol)?,
+        };
+        let put = self.put(column, column.ty == ColumnType::Symbol, |buffer| {
+            buffer.push_symbol(id);
+            Ok(())
+        })?;
+        put.symbols.mark_used(id);
+        Ok(put)
+    }
+
+    /// The id of a symbol that the table of ids does not hold yet.
+    #[cold]
+    fn new_put(&mut self, column: ColumnId, symbol: Symbol) -> Result<u32, Error> {
+        if !self.is_here(column) {
+            return Err(self.misput(column, false, false));
+        }
+        if let Some(id) = self.id_of(symbol) {
+            return Ok(id);
+        }
+        let name = &self.tables[self.current].columns[usize::from(column.index)].name;
+        let name = name.clone();
+        Err(self.refuse_symbol(&name))
+    }
+
+    /// The id of a symbol of this producer; `None` if the slot has no room for it.
+    #[inline]
+    pub(super) fn id_of(&mut self, symbol: Symbol) -> Option<u32> {
+        let known = self.symbols.id_of(symbol.id);
+        known.or_else(|| {
+            let text = self.symbols.text_of(symbol.id).to_owned();
+            self.new_symbol(&text)
+        })
+    }
+
+    /// The id of a text; `None` if the slot has no room for it.
+    #[inline]
+    pub(super) fn id_of_text(&mut self, text: &str) -> Option<u32> {
+        let known = self.symbols.find(text);
+        known.or_else(|| self.new_symbol(text))
+    }
+
+    put!(
+        /// A BOOLEAN.
+        put_bool(value: bool) Boolean, ColumnBuffer::push_bool);
+    put!(
+        /// A BYTE.
+        put_i8(value: i8) Byte, ColumnBuffer::push_i8);
+    put!(
+        /// A SHORT.
+        put_i16(value: i16) Short, ColumnBuffer::push_i16);
+    put!(
+        /// An INT.
+        put_i32(value: i32) Int, ColumnBuffer::push_i32);
+    put!(
+        /// A LONG, DATE, TIMESTAMP or `TIMESTAMP_NANOS`, in the column's unit.
+        put_i64(value: i64) Long | Date | Timestamp | TimestampNanos, ColumnBuffer::push_i64);
+    put!(
+        /// A FLOAT.
+        put_f32(value: f32) Float, ColumnBuffer::push_f32);
+    put!(
+        /// A DOUBLE.
+        put_f64(value: f64) Double, ColumnBuffer::push_f64);
+    put!(
+        /// A VARCHAR.
+        put_str(value: &str) Varchar, ColumnBuffer::push_str);
+    put!(
+        /// A BINARY.
+        put_binary(value: &[u8]) Binary, ColumnBuffer::push_bytes);
+    put!(
+        /// A CHAR: one UTF-16 code unit.
+        put_char(value: u16) Char, ColumnBuffer::push_char);
+    put!(
+    /// A UUID.
+    put_uuid(value: u128) Uuid, |buffer: &mut ColumnBuffer, value: u128| {
+        let [lo, hi] = [value, value >> 64].map(|half| half & u128::from(u64::MAX));
+        // Both halves were cut to 64 bits.
+        buffer.push_uuid(u64::try_from(lo).unwrap_or(0), u64::try_from(hi).unwrap_or(0));
+    });
+    put!(
+        /// A LONG256, least significant word first.
+        put_long256(words: [u64; 4]) Long256, ColumnBuffer::push_long256);
+    put!(
+        /// An IPv4 address as a number.
+        put_ipv4(value: u32) Ipv4, ColumnBuffer::push_ipv4);
+
+    /// A GEOHASH of `precision` bits (1 to 60).
+    pub fn put_geohash(
+        &mut self,
+        column: ColumnId,
+        bits: u64,
+        precision: u8,
+    ) -> Result<&mut Self, Error> {
+        self.put(column, column.ty == ColumnType::Geohash, |buffer| {
+            buffer.push_geohash(bits, precision)
+        })
+    }
+
+    /// A DECIMAL64 or DECIMAL128: `unscaled / 10^scale`.
+    pub fn put_decimal(
+        &mut self,
+        column: ColumnId,
+        unscaled: i128,
+        scale: u8,
+    ) -> Result<&mut Self, Error> {
+        let fits = column.ty.decimal_limits().is_some();
+        self.put(column, fits, |buffer| buffer.push_decimal(unscaled, scale))
+    }
+
+    /// A DECIMAL256: `unscaled / 10^scale`, the unscaled number as 32 little-endian bytes of a
+    /// two's complement.
+    pub fn put_dec256(
+        &mut self,
+        column: ColumnId,
+        unscaled: [u8; 32],
+        scale: u8,
+    ) -> Result<&mut Self, Error> {
+        self.put(column, column.ty == ColumnType::Decimal256, |buffer| {
+            buffer.push_decimal(unscaled, scale)
+        })
+    }
+
+    /// A `DOUBLE_ARRAY`: the length of each dimension, outermost first, and the elements.
+    pub fn put_arr(
+        &mut self,
+        column: ColumnId,
+        shape: &[usize],
+        values: &[f64],
+    ) -> Result<&mut Self, Error> {
+        self.put(column, column.ty == ColumnType::DoubleArray, |buffer| {
+            buffer.push_double_array(shape, values.iter().copied())
+        })
+    }
+}

@@ -1,0 +1,212 @@
+//! The row's values by column name: one call per type, and its `_opt` form where `None` is NULL.
+
+use std::net::Ipv4Addr;
+
+use forebay_wire::encode::ColumnBuffer;
+use forebay_wire::types::ColumnType;
+
+use super::Producer;
+use super::timestamp::Timestamp;
+use crate::error::Error;
+
+/// Longest symbol in bytes (protocol.md section 9).
+pub(super) const SYMBOL_BYTES_MAX: usize = 1 << 20;
+
+macro_rules! setter {
+    ($(#[$doc:meta])* $name:ident $opt:ident($($arg:ident: $ty:ty),*) $column:ident, try $push:expr) => {
+        $(#[$doc])*
+        #[inline]
+        pub fn $name(&mut self, name: &str, $($arg: $ty),*) -> Result<&mut Self, Error> {
+            let push = $push;
+            self.set(name, ColumnType::$column, move |buffer| push(buffer, $($arg),*))
+        }
+
+        $(#[$doc])*
+        ///
+        /// `None` is NULL.
+        #[inline]
+        #[allow(unused_parens, reason = "a tuple where there are several arguments")]
+        pub fn $opt(&mut self, name: &str, value: Option<($($ty),*)>) -> Result<&mut Self, Error> {
+            match value {
+                Some(($($arg),*)) => self.$name(name, $($arg),*),
+                None => self.null(name, ColumnType::$column),
+            }
+        }
+    };
+    ($(#[$doc:meta])* $name:ident $opt:ident($($arg:ident: $ty:ty),*) $column:ident, $push:expr) => {
+        setter!(
+            $(#[$doc])* $name $opt($($arg: $ty),*) $column,
+            try |buffer: &mut ColumnBuffer, $($arg: $ty),*| { ($push)(buffer, $($arg),*); Ok(()) });
+    };
+}
+
+impl Producer {
+    /// A NULL, in a column that is made if this row is the first to name it.
+    fn null(&mut self, name: &str, ty: ColumnType) -> Result<&mut Self, Error> {
+        self.set(name, ty, |buffer| {
+            buffer.push_null();
+            Ok(())
+        })
+    }
+
+    /// A SYMBOL: text that repeats, stored once. At most 1 MiB.
+    #[inline]
+    pub fn symbol(&mut self, name: &str, value: &str) -> Result<&mut Self, Error> {
+        if !self.row_open {
+            return Err(Error::Misuse("a column before table()"));
+        }
+        if value.len() > SYMBOL_BYTES_MAX {
+            let bytes = value.len();
+            let reason = format!("a symbol of {bytes} bytes, at most {SYMBOL_BYTES_MAX}");
+            return Err(self.refuse_row(name, reason));
+        }
+        let id = match self.symbols.cell(value) {
+            Some(id) => id,
+            None => self.new_cell(name, value)?,
+        };
+        self.set(name, ColumnType::Symbol, |buffer| {
+            buffer.push_symbol(id);
+            Ok(())
+        })
+    }
+
+    /// Takes up a symbol that is new to this producer as a cell of the open row.
+    #[cold]
+    fn new_cell(&mut self, column: &str, value: &str) -> Result<u32, Error> {
+        let Some(id) = self.new_symbol(value) else {
+            return Err(self.refuse_symbol(column));
+        };
+        self.symbols.mark_used(id);
+        Ok(id)
+    }
+
+    /// Leaves the row out: the slot has no room for its symbol.
+    #[cold]
+    pub(super) fn refuse_symbol(&mut self, column: &str) -> Error {
+        self.refuse_row(column, String::new());
+        self.symbols_full(column)
+    }
+
+    /// What a symbol of the present table is told that finds no room.
+    #[cold]
+    pub(super) fn symbols_full(&self, column: &str) -> Error {
+        Error::SymbolsFull {
+            table: self.tables[self.current].name.clone(),
+            column: column.to_owned(),
+            symbols_max: self.options.symbols_max,
+        }
+    }
+
+    /// Takes up a symbol that is new to this producer; `None` if the slot has no room for it.
+    #[cold]
+    pub(super) fn new_symbol(&mut self, value: &str) -> Option<u32> {
+        // First what was taken: its symbols are among those of the slot then.
+        let pending = self.symbols.pending(self.lane.taken()) as u64;
+        let slot = self.gate.counters.symbols.get();
+        if slot + pending < self.options.symbols_max.into()
+            && let Some(id) = self.symbols.add(value)
+        {
+            return Some(id);
+        }
+        self.gate.lack_symbols();
+        None
+    }
+
+    /// A SYMBOL; `None` is NULL.
+    #[inline]
+    pub fn symbol_opt(&mut self, name: &str, value: Option<&str>) -> Result<&mut Self, Error> {
+        match value {
+            Some(value) => self.symbol(name, value),
+            None => self.null(name, ColumnType::Symbol),
+        }
+    }
+
+    setter!(
+        /// A BOOLEAN. There is no NULL in storage: it becomes false.
+        column_bool column_bool_opt(value: bool) Boolean, ColumnBuffer::push_bool);
+    setter!(
+        /// A BYTE. There is no NULL in storage: it becomes 0.
+        column_i8 column_i8_opt(value: i8) Byte, ColumnBuffer::push_i8);
+    setter!(
+        /// A SHORT. There is no NULL in storage: it becomes 0.
+        column_i16 column_i16_opt(value: i16) Short, ColumnBuffer::push_i16);
+    setter!(
+        /// An INT. `i32::MIN` is stored as NULL.
+        column_i32 column_i32_opt(value: i32) Int, ColumnBuffer::push_i32);
+    setter!(
+        /// A LONG. `i64::MIN` is stored as NULL.
+        column_i64 column_i64_opt(value: i64) Long, ColumnBuffer::push_i64);
+    setter!(
+        /// A FLOAT. NaN is stored as NULL.
+        column_f32 column_f32_opt(value: f32) Float, ColumnBuffer::push_f32);
+    setter!(
+        /// A DOUBLE. NaN is stored as NULL.
+        column_f64 column_f64_opt(value: f64) Double, ColumnBuffer::push_f64);
+    setter!(
+        /// A VARCHAR.
+        column_str column_str_opt(value: &str) Varchar, ColumnBuffer::push_str);
+    setter!(
+        /// A BINARY.
+        column_binary column_binary_opt(value: &[u8]) Binary, ColumnBuffer::push_bytes);
+    setter!(
+        /// A CHAR: one UTF-16 code unit. There is no NULL in storage: it becomes 0.
+        column_char column_char_opt(value: u16) Char, ColumnBuffer::push_char);
+    setter!(
+        /// A DATE: milliseconds since the Unix epoch.
+        column_date column_date_opt(millis: i64) Date, ColumnBuffer::push_i64);
+    setter!(
+        /// A UUID by its more and its less significant half.
+        column_uuid column_uuid_opt(hi: u64, lo: u64) Uuid,
+        |b: &mut ColumnBuffer, hi, lo| b.push_uuid(lo, hi));
+    setter!(
+        /// A LONG256, least significant word first.
+        column_long256 column_long256_opt(words: [u64; 4]) Long256, ColumnBuffer::push_long256);
+    setter!(
+        /// An IPv4 address. 0.0.0.0 is stored as NULL.
+        column_ipv4 column_ipv4_opt(value: Ipv4Addr) Ipv4,
+        |b: &mut ColumnBuffer, v: Ipv4Addr| b.push_ipv4(u32::from(v)));
+    setter!(
+        /// A TIMESTAMP column that is not the designated one: microseconds since the Unix epoch.
+        column_ts_micros column_ts_micros_opt(micros: i64) Timestamp, ColumnBuffer::push_i64);
+    setter!(
+        /// A `TIMESTAMP_NANOS` column that is not the designated one: nanoseconds since the Unix
+        /// epoch.
+        column_ts_nanos column_ts_nanos_opt(nanos: i64) TimestampNanos, ColumnBuffer::push_i64);
+    setter!(
+        /// A GEOHASH of `precision` bits (1 to 60); one precision per column and batch.
+        column_geohash column_geohash_opt(bits: u64, precision: u8) Geohash,
+        try ColumnBuffer::push_geohash);
+    setter!(
+        /// A DECIMAL64: `unscaled / 10^scale`.
+        column_dec64 column_dec64_opt(unscaled: i64, scale: u8) Decimal64,
+        try |b: &mut ColumnBuffer, unscaled, scale| b.push_decimal(i128::from(unscaled), scale));
+    setter!(
+        /// A DECIMAL128: `unscaled / 10^scale`.
+        column_dec128 column_dec128_opt(unscaled: i128, scale: u8) Decimal128,
+        try |b: &mut ColumnBuffer, unscaled: i128, scale| b.push_decimal(unscaled, scale));
+    setter!(
+        /// A DECIMAL256: `unscaled / 10^scale`, the unscaled number as 32 little-endian bytes of a
+        /// two's complement.
+        column_dec256 column_dec256_opt(unscaled: [u8; 32], scale: u8) Decimal256,
+        try |b: &mut ColumnBuffer, unscaled: [u8; 32], scale| b.push_decimal(unscaled, scale));
+    setter!(
+    /// A `DOUBLE_ARRAY`: the length of each dimension, outermost first, and the elements in
+    /// row-major order.
+    column_arr column_arr_opt(shape: &[usize], values: &[f64]) DoubleArray,
+    try |b: &mut ColumnBuffer, shape: &[usize], values: &[f64]| {
+        b.push_double_array(shape, values.iter().copied())
+    });
+
+    /// A timestamp column that is not the designated one, in the unit of the value's type.
+    #[inline]
+    pub fn column_ts(
+        &mut self,
+        name: &str,
+        value: impl Into<Timestamp>,
+    ) -> Result<&mut Self, Error> {
+        match value.into() {
+            Timestamp::Micros(micros) => self.column_ts_micros(name, micros),
+            Timestamp::Nanos(nanos) => self.column_ts_nanos(name, nanos),
+        }
+    }
+}
