@@ -223,6 +223,10 @@ counters! {
     steward_inline_requests,
     /// Rotations that found no spare ready.
     spare_stalls,
+    /// Times the journal was repaired from memory after a disk operation had failed.
+    repairs,
+    /// Disk operations that were interrupted or cancelled, and submitted again.
+    disk_retries,
 }
 
 #[cfg(test)]

@@ -7,12 +7,14 @@
 //! Without `sf_dir` the chain is memory only: there are no files, no commits and no stages between
 //! accepted and acked.
 
+mod again;
 mod append;
 mod commit;
 mod memory;
 mod phase;
 mod record_write;
 mod removals;
+mod repair;
 mod rotate;
 mod segment;
 mod spares;
@@ -28,8 +30,10 @@ use std::sync::Arc;
 pub(crate) use append::Stall;
 pub(crate) use segment::{Position, Segment};
 
+use self::again::is_passing;
 use self::commit::Commit;
 use self::memory::Memory;
+use self::repair::Repair;
 use self::rotate::Rotation;
 use self::spares::Appetite;
 use self::trim::Trim;
@@ -168,6 +172,7 @@ pub(crate) struct Journal {
     closing: bool,
     last_sync: u64,
     poisoned: Option<String>,
+    repair: Repair,
 }
 
 impl Journal {
@@ -221,6 +226,7 @@ impl Journal {
             closing: false,
             last_sync: 0,
             poisoned: None,
+            repair: Repair::default(),
         };
         match slot {
             Some((slot, incarnation)) => journal.take_over(slot, incarnation, active_tail)?,
@@ -261,7 +267,7 @@ impl Journal {
         self.acked
     }
 
-    /// First failure of a disk operation, if there was one: no stage is reported any more.
+    /// The failure of a disk operation that is not repaired yet: meanwhile no stage is reported.
     pub(crate) fn poisoned(&self) -> Option<&str> {
         self.poisoned.as_deref()
     }
@@ -295,8 +301,12 @@ impl Journal {
 
     /// Starts whatever can start now.
     pub(crate) fn pump(&mut self, io: &mut impl Io, now: u64) {
-        if self.files.is_none() || self.poisoned.is_some() {
+        if self.files.is_none() {
             return;
+        }
+        if self.poisoned.is_some() {
+            self.pump_removals(io, now);
+            return self.pump_repair(io, now);
         }
         // What was found at the start was synced by the opening.
         if self.last_sync == 0 {
@@ -312,6 +322,9 @@ impl Journal {
 
     /// An operation of the journal ended.
     pub(crate) fn completed(&mut self, done: Done, now: u64) {
+        if is_passing(&done.result) {
+            return self.again(done.token);
+        }
         let outcome = match done.token {
             token::DICTIONARY | token::SEGMENT | token::SYNC_DICTIONARY | token::SYNC_SEGMENT => {
                 self.commit_done(done.token, done.result, now)
@@ -367,7 +380,8 @@ impl Journal {
     pub(crate) fn is_settled(&self) -> bool {
         let asked = self.options.sync_always || self.options.sync_interval > 0;
         let steps = self.commit.is_some() || self.rotation.is_some() || self.trim.is_some();
-        self.written() == self.published
+        self.poisoned.is_none()
+            && self.written() == self.published
             && !self.watermark_lags()
             && !steps
             && (!asked || self.stable == self.written)
