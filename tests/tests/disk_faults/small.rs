@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 const DISK_BYTES: u64 = 48 << 20;
 
@@ -81,7 +82,21 @@ impl SmallDisk {
 
     /// As after a restart of the machine.
     pub(crate) fn mount_again(&self) {
-        run(&["umount", &self.root.display().to_string()]);
+        let root = self.root.display().to_string();
+        let start = Instant::now();
+        // The kernel takes the ring of a killed process down behind its back.
+        while !Command::new("umount")
+            .arg(&root)
+            .status()
+            .unwrap()
+            .success()
+        {
+            assert!(
+                start.elapsed() < Duration::from_secs(20),
+                "{root} stays in use"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
         self.mount();
     }
 }
