@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use super::{File, Pinned};
 use crate::config::Secret;
+use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
+use crate::slot::{OpenedSlot, Renewal};
 use crate::steward::{Incarnation, Rebuild, Rebuilt, Rejected};
 
 /// Names an operation in flight; chosen by the shard, returned with the completion.
@@ -107,6 +109,13 @@ pub(crate) enum Request {
         /// The last handle.
         file: File,
     },
+    /// Empty a drained slot and begin it again: a new dictionary epoch.
+    Renew {
+        /// The slot.
+        renewal: Box<Renewal>,
+        /// Whose slot it is.
+        incarnation: Incarnation,
+    },
     /// Resolve a host name and read a secret.
     Resolve(Asked),
 }
@@ -190,6 +199,8 @@ pub(crate) enum Reply {
     Kept(io::Result<()>),
     /// Answer to [`Request::Close`].
     Closed,
+    /// Answer to [`Request::Renew`].
+    Renewed(Result<Box<OpenedSlot>, Error>),
     /// Answer to [`Request::Resolve`].
     Resolved(Found),
 }

@@ -24,8 +24,9 @@ pub(super) fn appends(
     core: usize,
     disturbed: bool,
 ) -> Result<Vec<u64>, Box<dyn Error>> {
+    std::fs::create_dir(dir)?;
     let setting = Setting {
-        dir: &dir.join("quiet"),
+        dir,
         mode: "memory",
         segment_bytes: 64 << 20,
         core,
@@ -76,7 +77,7 @@ impl Other {
             "ws::addr={};sf_dir={};sender_id=other;sf_max_segment_bytes=256k;\
              sf_durability=flush;pin=off;close_flush_timeout_millis=0;",
             sink.addr(),
-            dir.join("other").display()
+            dir.display()
         ))?;
         let producer = engine.producer()?;
         Ok(Self {

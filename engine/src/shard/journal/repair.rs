@@ -30,6 +30,7 @@ const CHUNK_ENTRIES: u32 = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Repair {
     is_asked: bool,
+    is_hopeless: bool,
     retry_at: u64,
     pause: u64,
 }
@@ -37,11 +38,20 @@ pub(super) struct Repair {
 impl Journal {
     /// Asks for a repair when nothing is in flight any more.
     pub(super) fn pump_repair(&mut self, io: &mut impl Io, now: u64) {
-        if self.repair.is_asked || now < self.repair.retry_at || self.in_flight() {
+        if self.repair.is_asked
+            || self.repair.is_hopeless
+            || now < self.repair.retry_at
+            || self.in_flight()
+        {
             return;
         }
         let request = Request::Rebuild(Arc::new(self.plan_repair()));
         self.repair.is_asked = io.request(request).is_ok();
+    }
+
+    /// There is nothing to repair from.
+    pub(super) fn give_up_repair(&mut self) {
+        self.repair.is_hopeless = true;
     }
 
     fn plan_repair(&self) -> Rebuild {
