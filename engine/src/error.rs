@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 pub enum Pressure {
     /// The server acknowledges, but slower than the producers publish.
     Publishing,
+    /// A disk operation failed: nothing is taken until the journal is repaired
+    /// (`Status::reasons`, `Engine::recent_errors` say which).
+    Repairing,
     /// No server is connected; `attempts` connection attempts failed since `outage_millis` ago.
     Reconnecting {
         /// Connection attempts since the outage began.

@@ -115,6 +115,36 @@ fn space_not_returned() {
     assert_eq!(rig.sink.stop().messages, ROWS + 64);
 }
 
+/// Field report `hard-cap`: the server never acknowledges, and ten times the cap is produced.
+#[test]
+fn hard_cap() {
+    const CAP_BYTES: u64 = 8 << 20;
+    let dir = loadgen::scratch();
+    let connect = format!(
+        "ws::addr=127.0.0.1:1;sf_dir={};sender_id=spares;initial_connect_retry=async;pin=off;\
+         sf_max_segment_bytes=512k;sf_max_total_bytes=8m;sf_append_deadline_millis=300;\
+         close_flush_timeout_millis=0;",
+        dir.path().join("sf").display()
+    );
+    let slot = dir.path().join("sf/spares");
+    let watch = DiskWatch::on(slot.clone());
+    let mut child = EngineChild::open(&connect, &[]);
+    let batches = 10 * CAP_BYTES / ROW_BYTES as u64;
+    assert_eq!(
+        child.ask(&format!("push {batches} {ROW_BYTES}")),
+        "publishing"
+    );
+    let answer = child.ask("published");
+    assert!(answer.contains("back-pressure"), "{answer}");
+    let state = child.state();
+    assert!(state.get("backpressure_stalls") > 0, "{state:?}");
+    assert!(state.get("disk_bytes") > CAP_BYTES / 2, "the cap is used");
+    drop(child);
+    // Spares count.
+    let most = watch.most();
+    assert!(most <= CAP_BYTES, "{most} bytes on disk");
+}
+
 /// Spares of `flush` are filled: the process has written all of them before it has a row.
 #[test]
 fn spares_of_durable_modes_are_written_ahead() {

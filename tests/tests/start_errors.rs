@@ -288,7 +288,7 @@ impl Drop for Ramfs {
 
 #[test]
 #[ignore = "needs root to mount a ramfs"]
-fn a_filesystem_without_preallocation_is_refused_by_name() {
+fn no_fallocate() {
     let ramfs = Ramfs::mount();
     let error = refused(&offline(&ramfs.0.path().join("sf"), ""));
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
@@ -297,6 +297,7 @@ fn a_filesystem_without_preallocation_is_refused_by_name() {
         text.contains("reserving blocks") && text.contains("fallocate"),
         "{text}"
     );
+    assert!(text.contains("on ramfs"), "{text}");
     assert!(
         text.contains(&ramfs.0.path().display().to_string()),
         "{text}"

@@ -41,7 +41,14 @@ impl Engine {
         running.steward.stop();
         let released = joined.and_then(|remains| {
             let counts = (remains.frames, remains.bytes, remains.untaken);
-            hand_back(&RealFs, remains).map(|()| counts)
+            let poisoned = remains.poisoned.clone();
+            hand_back(&RealFs, remains)?;
+            match poisoned {
+                None => Ok(counts),
+                Some(cause) => Err(Error::Poisoned {
+                    cause: format!("{cause}; the next start recovers what is on disk"),
+                }),
+            }
         });
         drop(running.lock);
         drop(running.notifier);

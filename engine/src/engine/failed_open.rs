@@ -107,6 +107,11 @@ impl Fs for Failing {
         RealFs.rename(from, to)
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.step()?;
+        RealFs.link(from, to)
+    }
+
     fn try_lock(&self, file: &File) -> io::Result<bool> {
         self.step()?;
         RealFs.try_lock(file)

@@ -26,6 +26,11 @@ impl Engine {
         if shard.is_full {
             reasons.push("shard 0: sf_max_total_bytes is used up".to_owned());
         }
+        if let Some(cause) = self.gate.disk_failure() {
+            reasons.push(format!(
+                "shard 0: the journal waits for its repair: {cause}"
+            ));
+        }
         match self.gate.upkeep() {
             Upkeep::Kept => {}
             Upkeep::Dead => reasons

@@ -110,6 +110,8 @@ pub(crate) trait Fs: Send + Sync {
     fn unlink(&self, path: &Path) -> io::Result<()>;
     /// Renames a file or a directory; an existing target file is replaced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Gives a file a second name, which must not exist.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// `flock(LOCK_EX | LOCK_NB)`: `false` when somebody else holds it.
     fn try_lock(&self, file: &File) -> io::Result<bool>;
     /// `flock(LOCK_UN)`.

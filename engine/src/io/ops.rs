@@ -3,13 +3,14 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::{File, Pinned};
 use crate::config::Secret;
 use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
 use crate::slot::{OpenedSlot, Renewal};
-use crate::steward::{Incarnation, Rejected};
+use crate::steward::{Incarnation, Rebuild, Rebuilt, Rejected};
 
 /// Names an operation in flight; chosen by the shard, returned with the completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -85,6 +86,8 @@ pub(crate) enum Request {
         /// Whose slot it is.
         incarnation: Incarnation,
     },
+    /// Write files anew that a failed operation may have spoilt.
+    Rebuild(Arc<Rebuild>),
     /// Open a segment for direct reading.
     Open {
         /// The file.
@@ -183,6 +186,8 @@ pub(crate) enum Reply {
     Spare(io::Result<SpareFile>),
     /// Answer to [`Request::Remove`].
     Removed(Removal),
+    /// Answer to [`Request::Rebuild`].
+    Rebuilt(io::Result<Rebuilt>),
     /// Answer to [`Request::Open`].
     Opened {
         /// As in the request.

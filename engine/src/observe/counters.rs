@@ -225,6 +225,10 @@ counters! {
     spare_stalls,
     /// Dictionary epochs begun: the slot was emptied and its symbols numbered anew.
     symbol_epochs,
+    /// Times the journal was repaired from memory after a disk operation had failed.
+    repairs,
+    /// Disk operations that were interrupted or cancelled, and submitted again.
+    disk_retries,
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The default handler: one log line an event, with the ids that docs/operations.md lists.
 
-use super::event::{ConnectionEvent, DrainerEvent, Policy, SenderError};
+use super::event::{Category, ConnectionEvent, DrainerEvent, Policy, SenderError};
 
 /// Logs an error; `repeats` more of its kind were counted since the last line.
 pub(super) fn error(error: &SenderError, repeats: u64) {
@@ -15,6 +15,9 @@ pub(super) fn error(error: &SenderError, repeats: u64) {
     let (status, wire_seq) = (status.as_deref().unwrap_or("none"), error.wire_seq);
     let (from, to) = error.frames.unzip();
     match policy {
+        Policy::Retriable if *category == Category::Disk => {
+            tracing::error!(repeats, "FB-J001 the disk failed: {message}");
+        }
         Policy::Terminal => tracing::error!(
             ?category,
             status,

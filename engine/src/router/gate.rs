@@ -96,6 +96,9 @@ pub(crate) struct Gate {
     symbols_max: AtomicU32,
     server_cap: AtomicU64,
     upkeep: AtomicU8,
+    /// The disk operation that failed, until the journal is repaired.
+    disk_failure: Mutex<Option<String>>,
+    has_disk_failure: AtomicBool,
     /// Counters of the shard.
     pub counters: Box<Counters>,
     /// What the notifier reports.
@@ -137,6 +140,8 @@ impl Gate {
             symbols_max: AtomicU32::new(0),
             server_cap: AtomicU64::new(0),
             upkeep: AtomicU8::new(Upkeep::Kept as u8),
+            disk_failure: Mutex::default(),
+            has_disk_failure: AtomicBool::new(false),
             counters: Box::default(),
             events: Inbox::default(),
             fill: FillRate::default(),
@@ -227,6 +232,9 @@ impl Gate {
 
     /// Which state a full engine is in.
     pub(crate) fn pressure(&self) -> Pressure {
+        if self.has_disk_failure.load(Ordering::Relaxed) {
+            return Pressure::Repairing;
+        }
         match self.outage_since.load(Ordering::Relaxed) {
             0 => Pressure::Publishing,
             since => Pressure::Reconnecting {
@@ -432,6 +440,28 @@ impl Gate {
         Some(self.server_cap.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
 
+    /// The shard tells that a disk operation failed, or that the journal is repaired. A failure is
+    /// told once.
+    pub(crate) fn set_disk_failure(&self, cause: Option<&str>) {
+        if self.has_disk_failure.load(Ordering::Relaxed) == cause.is_some() {
+            return;
+        }
+        *lock(&self.disk_failure) = cause.map(str::to_owned);
+        self.has_disk_failure
+            .store(cause.is_some(), Ordering::Relaxed);
+        if let Some(cause) = cause {
+            let message = format!("{cause}; nothing is written until the journal is repaired");
+            let error = SenderError::new(Category::Disk, Policy::Retriable, message);
+            self.events.push(Event::Error(error));
+        }
+        self.publish_news();
+    }
+
+    /// The disk operation that failed, until the journal is repaired.
+    pub(crate) fn disk_failure(&self) -> Option<String> {
+        lock(&self.disk_failure).clone()
+    }
+
     /// The steward's supervisor tells who does its work.
     pub(crate) fn set_upkeep(&self, upkeep: Upkeep) {
         self.upkeep.store(upkeep as u8, Ordering::Relaxed);
@@ -446,24 +476,15 @@ impl Gate {
         }
     }
 
-    /// Latches a terminal error (the first one stays and is told) and wakes every waiter.
-    pub(crate) fn fail(&self, terminal: Terminal) {
-        let category = if terminal.endpoint.is_empty() {
-            Category::Disk
-        } else {
-            Category::ProtocolViolation
-        };
-        self.fail_as(category, terminal);
-    }
-
-    /// As [`fail`](Self::fail), under this category.
+    /// Latches a terminal error under this category (the first one stays and is told) and wakes
+    /// every waiter.
     pub(crate) fn fail_as(&self, category: Category, terminal: Terminal) {
         let mut error = SenderError::new(category, Policy::Terminal, terminal.reason.clone());
         error.endpoint.clone_from(&terminal.endpoint);
         self.fail_with(terminal, error);
     }
 
-    /// As [`fail`](Self::fail), told as this error.
+    /// As [`fail_as`](Self::fail_as), told as this error.
     pub(crate) fn fail_with(&self, terminal: Terminal, error: SenderError) {
         if self.terminal.set(terminal).is_ok() {
             self.events.push(Event::Error(error));

@@ -21,7 +21,7 @@ use crate::config::{Config, Durability};
 use crate::error::Error;
 use crate::fsn::Fsn;
 use crate::io::{Io, Reply};
-use crate::router::gate::{Gate, Terminal};
+use crate::router::gate::Gate;
 use crate::router::lane::Stage;
 use crate::slot::OpenedSlot;
 use crate::steward::Incarnation;
@@ -306,11 +306,8 @@ impl Shard {
                 reply => self.journal.replied(io, reply, now),
             }
         }
-        if any && let Some(cause) = self.journal.poisoned() {
-            let reason = format!(
-                "the journal is poisoned: {cause}; restart the process to recover it from disk"
-            );
-            self.gate.fail(Terminal::local(reason));
+        if any {
+            self.gate.set_disk_failure(self.journal.poisoned());
         }
         any
     }
@@ -390,13 +387,12 @@ impl Shard {
         Next::Park(until)
     }
 
-    /// Closing: what was accepted is written, and acked, or there is no time or no hope left. A
-    /// poisoned journal writes nothing more, but what it holds in memory is delivered on.
+    /// Closing: what was accepted is written, and acked, or there is no time or no hope left. While
+    /// a poisoned journal waits for its repair, what it holds in memory is delivered on.
     fn may_exit(&self, deadline: u64, now: u64) -> bool {
-        let poisoned = self.journal.poisoned().is_some();
         let acked = self.journal.acked() == self.journal.published();
         let taken = self.intake.is_empty() || self.intake.stall == Some(Stall::Poisoned);
-        let settled = taken && (poisoned || self.journal.is_settled());
+        let settled = taken && self.journal.is_settled();
         let over = acked || self.link.is_stopped() || now >= deadline;
         let overdue = now >= deadline.saturating_add(FINAL_WRITES);
         ((settled && over) || overdue) && !self.journal.in_flight() && !self.link.in_flight()

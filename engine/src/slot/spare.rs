@@ -8,6 +8,7 @@ use super::names;
 use super::segment::SegmentHeader;
 use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
+use crate::io::sys::filesystem_type;
 use crate::io::{Between, Fs, OpenMode, SpareFile};
 
 /// Makes the empty segment `generation` of `bytes`, given the next FSN: reserved, with `zeros`
@@ -80,10 +81,14 @@ pub(crate) fn is_preallocation_unsupported(error: &io::Error) -> bool {
 
 /// The error of this crate for a segment that could not be made or reserved.
 pub(crate) fn segment_error(op: &'static str, path: &Path, source: io::Error) -> Error {
+    let reason = |source: &io::Error| match filesystem_type(path) {
+        Some(kind) => format!("{source}, on {kind}"),
+        None => source.to_string(),
+    };
     if is_preallocation_unsupported(&source) {
         return Error::Unsupported {
             what: format!("reserving blocks for {}", path.display()),
-            reason: source.to_string(),
+            reason: reason(&source),
             remedy: "Put sf_dir on a filesystem with fallocate (ext4, xfs, btrfs, tmpfs); there \
                      is no fall-back to sparse files",
         };
@@ -92,9 +97,26 @@ pub(crate) fn segment_error(op: &'static str, path: &Path, source: io::Error) ->
     if source.raw_os_error() == Some(libc::EINVAL) {
         return Error::Unsupported {
             what: format!("direct I/O (O_DIRECT) on {}", path.display()),
-            reason: source.to_string(),
+            reason: reason(&source),
             remedy: "Put sf_dir on a filesystem with direct I/O (ext4, xfs, btrfs)",
         };
     }
     Error::disk(op, path, 0, source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Field report: the filesystem refuses direct I/O when a segment is opened.
+    #[test]
+    fn dio_unsupported() {
+        let source = io::Error::from_raw_os_error(libc::EINVAL);
+        let error = segment_error("create", Path::new("/proc/a/sf-0.sfa"), source);
+        let text = error.to_string();
+        assert!(matches!(error, Error::Unsupported { .. }), "{text}");
+        for part in ["O_DIRECT", "/proc/a/sf-0.sfa", "on proc", "ext4"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
 }

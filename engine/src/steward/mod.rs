@@ -10,7 +10,7 @@
 //! | when a dead steward is started again, and when no more | `supervision`, a pure state machine |
 //! | when it has fallen behind | `strain`, another one |
 //! | the list of requests | `backlog` |
-//! | doing one | `perform`, `keep` |
+//! | doing one | `perform`, `keep`, `rebuild` |
 //! | the threads | `worker`, `supervisor`, `lookup` |
 //! | whose files may be touched | `incarnation` |
 //! | deaths on demand | `fault` |
@@ -24,6 +24,7 @@ mod incarnation;
 mod keep;
 mod lookup;
 mod perform;
+mod rebuild;
 mod strain;
 mod supervision;
 mod supervisor;
@@ -52,6 +53,7 @@ pub(crate) use self::incarnation::Incarnation;
 pub(crate) use self::keep::Rejected;
 pub(crate) use self::lookup::{Resolver, system};
 pub(crate) use self::perform::perform;
+pub(crate) use self::rebuild::{Lost, Rebuild, Rebuilt};
 pub(crate) use self::supervision::Limits;
 
 /// How long a stop waits for what the steward was asked to do.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::incarnation::Incarnation;
-use super::{keep, lookup};
+use super::{keep, lookup, rebuild};
 use crate::error::Error;
 use crate::io::{Between, Doomed, Fs, OpenMode, Removal, Reply, Request, SpareFile};
 use crate::slot;
@@ -21,6 +21,7 @@ pub(crate) fn perform(fs: &dyn Fs, request: Request, begun: bool, between: Betwe
             files,
             incarnation,
         } => Reply::Removed(remove(fs, &dir, files, &incarnation)),
+        Request::Rebuild(what) => Reply::Rebuilt(rebuild::rebuild(fs, &what)),
         Request::Open { path, key } => Reply::Opened {
             key,
             answer: fs.open(&path, OpenMode::Direct),
@@ -88,6 +89,7 @@ pub(super) fn failed(request: Request, error: io::Error) -> Reply {
             error: Some(error),
             ..Removal::default()
         }),
+        Request::Rebuild(_) => Reply::Rebuilt(Err(error)),
         Request::Open { key, .. } => Reply::Opened {
             key,
             answer: Err(error),

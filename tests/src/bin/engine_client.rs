@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `open CONNECT_STRING` | `open`, or `error: ...` |
 //! | `publish BATCHES BYTES` | `publishing`: on a thread of its own, one row of that size each |
+//! | `push BATCHES BYTES` | the same, but none of them is waited for to be written |
 //! | `status` | `ready=0 published=12 slowest_micros=900 frames_acked=11 ... reasons=...`: whether it is ready, batches published, the slowest `flush` of this `publish`, every counter |
 //! | `published` | `published`, when that thread has ended; or `error: ...` |
 //! | `close` | `closed`, or `error: ...` |
@@ -41,7 +42,8 @@ impl Client {
                 self.engine = Some(Engine::connect(rest)?);
                 Ok("open".to_owned())
             }
-            "publish" => self.publish(rest),
+            "publish" => self.publish(rest, true),
+            "push" => self.publish(rest, false),
             "published" => {
                 let publisher = self.publisher.take().ok_or("nobody publishes")?;
                 publisher.join().map_err(|_| "the publisher panicked")??;
@@ -57,7 +59,7 @@ impl Client {
         }
     }
 
-    fn publish(&mut self, rest: &str) -> Outcome<String> {
+    fn publish(&mut self, rest: &str, written: bool) -> Outcome<String> {
         let (batches, bytes) = rest.split_once(' ').ok_or("publish BATCHES BYTES")?;
         let (batches, bytes): (i64, usize) = (batches.parse()?, bytes.parse()?);
         let mut producer = self.engine()?.producer()?;
@@ -72,7 +74,11 @@ impl Client {
                     .column_str("v", &text)?;
                 producer.at(TimestampNanos(n + 1))?;
                 let start = Instant::now();
-                producer.flush()?;
+                if written {
+                    producer.flush()?;
+                } else {
+                    producer.publish()?;
+                }
                 let micros = u64::try_from(start.elapsed().as_micros())?;
                 slowest.fetch_max(micros, Ordering::Relaxed);
                 published.fetch_add(1, Ordering::Relaxed);

@@ -14,6 +14,7 @@
 //! | `fate`, `steps` | what a process does to its disk, counted; a crash at every step of a script |
 //! | `promises` | what a durability mode promises between turns |
 //! | `expected` | the frames that an opening must find |
+//! | `faults` | every operation of the journal fails once, and the journal is repaired |
 //! | `reports` | field reports about the order of writes and fdatasyncs |
 //! | `watermark` | the scripted runs about acknowledgements ahead of the disk |
 #![cfg(feature = "uring")]
@@ -23,6 +24,8 @@ mod connection;
 mod disk;
 mod expected;
 mod fate;
+#[cfg(test)]
+mod faults;
 mod ledger;
 mod life;
 mod net;

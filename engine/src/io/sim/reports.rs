@@ -19,21 +19,21 @@ use crate::io::Token;
 use crate::io::sim::disk::Keep;
 use crate::shard::{Remains, token};
 
-const MILLI: u64 = 1_000_000;
+pub(super) const MILLI: u64 = 1_000_000;
 /// A wait that takes longer than this in virtual nanoseconds has failed.
 const WAIT_MAX: u64 = 60_000 * MILLI;
 
-struct Rig {
+pub(super) struct Rig {
     config: Config,
-    world: SimIo,
-    ledger: SharedLedger,
+    pub(super) world: SimIo,
+    pub(super) ledger: SharedLedger,
     life: Option<Life>,
     author: u32,
 }
 
 impl Rig {
     /// An open slot in a mode, with a server or without.
-    fn new(mode: &str, server: bool) -> Self {
+    pub(super) fn new(mode: &str, server: bool) -> Self {
         let text = format!(
             "ws::addr=127.0.0.1:9000;sf_dir=/sf;sender_id=sim;sf_max_segment_bytes=64k;\
              sf_max_total_bytes=1m;initial_connect_retry=async;spin_micros=5;sf_durability={mode};"
@@ -59,7 +59,7 @@ impl Rig {
     }
 
     /// Opens the slot; the next frame's number, and the first's that was not acked.
-    fn open(&mut self) -> (u64, u64) {
+    pub(super) fn open(&mut self) -> (u64, u64) {
         self.world.start();
         self.world.fate.decide(None, true);
         let handover = open_slot(&self.world.fs(), &self.config);
@@ -70,17 +70,17 @@ impl Rig {
         found
     }
 
-    fn life(&mut self) -> &mut Life {
+    pub(super) fn life(&mut self) -> &mut Life {
         self.life.as_mut().expect("a process runs")
     }
 
     /// A producer that publishes `batches` batches as fast as it can.
-    fn publish(&mut self, batches: u32) {
+    pub(super) fn publish(&mut self, batches: u32) {
         let life = self.life.as_mut().expect("a process runs");
         self.author = life.add_author(&self.config, batches, 2_000);
     }
 
-    fn account<T>(&self, look: impl FnOnce(&Account) -> T) -> T {
+    pub(super) fn account<T>(&self, look: impl FnOnce(&Account) -> T) -> T {
         look(self.ledger.borrow_mut().account(self.author))
     }
 
@@ -89,14 +89,14 @@ impl Rig {
         life.step(&mut self.world)
     }
 
-    fn run(&mut self, nanos: u64) {
+    pub(super) fn run(&mut self, nanos: u64) {
         let until = self.world.clock.now() + nanos;
         while self.world.clock.now() < until {
             assert_eq!(self.step(), Step::Alive, "the shard ended by itself");
         }
     }
 
-    fn run_until(&mut self, what: &str, is_so: impl Fn(&Account) -> bool) {
+    pub(super) fn run_until(&mut self, what: &str, is_so: impl Fn(&Account) -> bool) {
         let limit = self.world.clock.now() + WAIT_MAX;
         while !self.account(&is_so) {
             assert_eq!(self.step(), Step::Alive, "the shard ended by itself");
@@ -104,7 +104,7 @@ impl Rig {
         }
     }
 
-    fn crash(&mut self, crash: Crash) {
+    pub(super) fn crash(&mut self, crash: Crash) {
         self.life().silence();
         let mut ledger = self.ledger.borrow_mut();
         match crash {
@@ -117,7 +117,7 @@ impl Rig {
     }
 
     /// Ends in order, waiting up to `wait` for the server.
-    fn close(&mut self, wait: u64) -> Remains {
+    pub(super) fn close(&mut self, wait: u64) -> Remains {
         let deadline = self.world.clock.now() + wait;
         self.life().gate.close(deadline);
         self.life().silence();
@@ -140,7 +140,7 @@ impl Rig {
     }
 
     /// A server that is well, and everything is delivered.
-    fn deliver(mut self) {
+    pub(super) fn deliver(mut self) {
         self.world.behave(healthy());
         let remains = self.close(WAIT_MAX);
         assert_eq!((remains.frames, &remains.poisoned), (0, &None));
@@ -199,6 +199,7 @@ fn short_write_of_nothing_is_an_error_and_no_hang() {
         for moved in moves {
             rig.world.plan(token::SEGMENT, Outcome::Short(moved));
         }
+        rig.world.disk.break_calls(Some(libc::EIO));
         rig.publish(8);
         rig.run(500 * MILLI);
         let poisoned = rig.close(0).poisoned;
@@ -258,16 +259,19 @@ fn visible_before_written_and_the_write_fails() {
     rig.run(50 * MILLI);
     let failed = Outcome::Fails(libc::EIO);
     rig.world.plan(token::SEGMENT, failed);
+    rig.world.disk.break_calls(Some(libc::EIO));
     rig.publish(4);
     rig.run(300 * MILLI);
     let published = rig.account(|a| a.published);
     rig.publish(4);
     rig.run(100 * MILLI);
-    assert_eq!(rig.account(|a| a.published), 0, "no number is used again");
+    let given = rig.life().gate.counters.stats().fsn_next;
+    assert_eq!(given, u64::from(published), "no number is used again");
     rig.author = 0;
     assert_eq!(rig.account(|a| (a.published, a.written)), (published, 0));
     assert_eq!(rig.trace(&[token::WATERMARK, token::TRIM_MANIFEST]), []);
     rig.crash(Crash::Kill(Keep::Nothing));
+    rig.world.disk.break_calls(None);
     let (next, acked) = rig.open();
     assert_eq!((next, acked), (0, 0), "the slot claims nothing");
 }
@@ -312,7 +316,9 @@ fn close_after_failed_sync() {
         let before = rig.world.names(SLOT.as_ref());
         let failed = Outcome::Fails(libc::EIO);
         rig.world.plan(token::SYNC_SEGMENT, failed);
+        rig.world.disk.break_calls(Some(libc::EIO));
         let remains = rig.close(100 * MILLI);
+        rig.world.disk.break_calls(None);
         let cause = remains.poisoned.clone().expect("the sync failed");
         assert!(cause.contains("fdatasync of the segment"), "{cause}");
         assert_eq!(rig.account(|account| account.stable), 0);

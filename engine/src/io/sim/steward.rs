@@ -96,6 +96,7 @@ fn name_of(request: &Request) -> &'static str {
     match request {
         Request::MakeSpare { .. } => "make a spare",
         Request::Remove { .. } => "remove segments",
+        Request::Rebuild(_) => "write files anew",
         Request::Open { .. } => "open a segment",
         Request::Keep { .. } => "keep refused rows",
         Request::Close { .. } => "close a segment",

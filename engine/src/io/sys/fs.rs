@@ -179,6 +179,10 @@ impl Fs for RealFs {
         std::fs::rename(from, to)
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::hard_link(from, to)
+    }
+
     fn try_lock(&self, file: &File) -> io::Result<bool> {
         // SAFETY: no pointers.
         let locked =

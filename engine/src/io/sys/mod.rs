@@ -22,7 +22,7 @@ pub(crate) use fs::RealFs;
 pub(crate) use futex::{futex_wait, futex_wake};
 pub(crate) use region::{BLOCK, Pinned, Region};
 pub(crate) use socket::Socket;
-pub(crate) use space::free_bytes;
+pub(crate) use space::{filesystem_type, free_bytes};
 pub(crate) use thread::{
     block_signals, coarse_nanos, cpu_nanos, monotonic_nanos, name_thread, random_u64, wall_micros,
     wall_nanos, yield_to_others,

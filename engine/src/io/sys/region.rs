@@ -165,8 +165,7 @@ impl Pinned {
         self.mapping.start.as_ptr().wrapping_add(self.start)
     }
 
-    /// Copies the range out, for the simulated disk.
-    #[cfg(any(test, feature = "internals"))]
+    /// Copies the range out.
     pub(crate) fn copy_to(&self, out: &mut Vec<u8>) {
         let old = out.len();
         out.resize(old + self.bytes, 0);

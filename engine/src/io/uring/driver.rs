@@ -272,7 +272,10 @@ impl Storage for UringIo {
     }
 
     fn kick(&mut self) {
-        if !self.ring.submission().is_empty() {
+        let queue = self.ring.submission();
+        // Completions that found their queue full wait in the kernel, and come with a submission.
+        if !queue.is_empty() || queue.cq_overflow() {
+            drop(queue);
             // An error (EBUSY, EINTR) leaves entries queued: submitted with the next kick.
             let _ = self.ring.submit();
         }

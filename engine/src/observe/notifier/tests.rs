@@ -195,10 +195,11 @@ fn a_terminal_error_is_told_once_and_never_before_it_is_latched() {
     };
     let notifier = Notifier::spawn(&gate, handlers).expect("a thread");
     for reason in ["first", "second"] {
-        gate.fail(Terminal {
+        let terminal = Terminal {
             endpoint: "db:9000".to_owned(),
             reason: reason.to_owned(),
-        });
+        };
+        gate.fail_as(Category::ProtocolViolation, terminal);
     }
     drop(notifier);
     assert_eq!(*lock(&seen), [("first".to_owned(), true)]);
@@ -234,7 +235,7 @@ fn the_log_has_the_level_of_the_contract_and_one_line_for_repeats() {
             desk.handle_change(lost(&format!("c{n}")), n);
         }
         desk.handle_error(Arc::new(error(Policy::Abandoned, "gone")), 50);
-        gate.fail(Terminal::local("over".to_owned()));
+        gate.fail_as(Category::Fault, Terminal::local("over".to_owned()));
         let notice = std::iter::from_fn(|| gate.events.take()).last();
         desk.handle(notice.expect("told"), 50);
         desk.next_tick = 0;

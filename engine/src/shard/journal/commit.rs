@@ -59,6 +59,11 @@ impl Commit {
         self.submitted && self.step == Step::SyncDictionary
     }
 
+    /// Its present step is submitted again.
+    pub(super) fn again(&mut self) {
+        self.submitted = false;
+    }
+
     /// Whether its present step is with the kernel.
     pub(super) fn is_submitted(&self) -> bool {
         self.submitted

@@ -13,6 +13,8 @@ use super::segment::Segment;
 use super::{Files, Journal, map_error};
 use crate::error::Error;
 use crate::io::{Io, Request};
+use crate::observe::Category;
+use crate::router::gate::Terminal;
 use crate::slot::segment::SegmentHeader;
 use crate::slot::{Dictionary, ENTRIES_MAX, OpenedSlot, Renewal};
 
@@ -20,8 +22,8 @@ use crate::slot::{Dictionary, ENTRIES_MAX, OpenedSlot, Renewal};
 /// pause before the next, in nanoseconds: rows without new symbols go on being journaled.
 const WAIT_MAX: u64 = 1_000_000_000;
 const WAIT_PAUSE: u64 = 10_000_000_000;
-/// Pause before files that found the disk full are made again, in nanoseconds.
-const FULL_PAUSE: u64 = 200_000_000;
+/// Pause before files that could not be made are made again, in nanoseconds.
+const RETRY_PAUSE: u64 = 200_000_000;
 
 /// Where the change of epoch stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,8 +197,8 @@ impl Journal {
         };
     }
 
-    /// The steward's answer. Want of room is back-pressure; after another failure nobody knows what
-    /// is on disk. Nothing is lost with it: all is acked.
+    /// The steward's answer. A failure, want of room or another, is back-pressure: the renewal starts
+    /// over, which is safe wherever it stopped, and nothing is lost with it: all is acked.
     pub(super) fn renewed(
         &mut self,
         io: &mut impl Io,
@@ -206,19 +208,20 @@ impl Journal {
         match answer {
             Ok(opened) => {
                 if let Err(error) = self.take_renewed(io, *opened) {
+                    // The active segment has no memory: nothing can go on.
                     self.epoch.step = Step::None;
-                    self.poison(&format!("a new dictionary epoch: {error}"));
+                    let cause = format!("a new dictionary epoch: {error}");
+                    self.poison(&cause);
+                    self.give_up_repair();
+                    let cause = format!("{cause}; restart the process");
+                    self.gate.fail_as(Category::Fault, Terminal::local(cause));
                 }
             }
-            Err(error) if is_full(&error) => {
+            Err(error) => {
                 self.gate.counters.disk_errors.add(1);
                 let cause = format!("a new dictionary epoch (tried again): {error}");
                 self.gate.failed(&cause, false);
-                self.epoch.step = Step::Owed(now + FULL_PAUSE);
-            }
-            Err(error) => {
-                self.epoch.step = Step::None;
-                self.poison(&format!("a new dictionary epoch: {error}"));
+                self.epoch.step = Step::Owed(now + RETRY_PAUSE);
             }
         }
     }
@@ -273,12 +276,4 @@ impl Journal {
         self.gate.counters.symbol_epochs.set(self.epoch.begun);
         self.publish_gauges();
     }
-}
-
-/// Whether a file could not be made for want of space.
-fn is_full(error: &Error) -> bool {
-    let Error::Disk { source, .. } = error else {
-        return false;
-    };
-    matches!(source.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }

@@ -47,14 +47,15 @@ impl Memory {
 }
 
 impl Journal {
-    /// Frees segment memory above the budget: sealed, written segments only. Those that the
+    /// Frees segment memory above the budget: sealed, stable segments only: a
+    /// repair needs the others. Those that the
     /// sender has passed go first; then the newest, because the sender needs the oldest next.
     pub(super) fn evict(&mut self, sent: Position) {
         let mut held: u64 = self.chain.iter().map(super::Segment::memory_bytes).sum();
         let last = self.chain.len() - 1;
-        let first_key = self.first_key;
+        let (first_key, stable) = (self.first_key, self.stable);
         let evictable =
-            |segment: &super::Segment| segment.memory.is_some() && segment.written == segment.end;
+            |segment: &super::Segment| segment.memory.is_some() && segment.next() <= stable;
         let passed = self.chain.iter_mut().take(last).enumerate();
         for (_, segment) in passed.filter(|(index, _)| first_key + (*index as u64) < sent.key) {
             if evictable(segment) {

@@ -7,6 +7,7 @@
 //! Without `sf_dir` the chain is memory only: there are no files, no commits and no stages between
 //! accepted and acked.
 
+mod again;
 mod append;
 mod commit;
 mod epoch;
@@ -14,6 +15,7 @@ mod memory;
 mod phase;
 mod record_write;
 mod removals;
+mod repair;
 mod rotate;
 mod segment;
 mod spares;
@@ -29,9 +31,11 @@ use std::sync::Arc;
 pub(crate) use append::Stall;
 pub(crate) use segment::{Position, Segment};
 
+use self::again::is_passing;
 use self::commit::Commit;
 use self::epoch::Epoch;
 use self::memory::Memory;
+use self::repair::Repair;
 use self::rotate::Rotation;
 use self::spares::Appetite;
 use self::trim::Trim;
@@ -175,6 +179,7 @@ pub(crate) struct Journal {
     closing: bool,
     last_sync: u64,
     poisoned: Option<String>,
+    repair: Repair,
 }
 
 impl Journal {
@@ -230,6 +235,7 @@ impl Journal {
             closing: false,
             last_sync: 0,
             poisoned: None,
+            repair: Repair::default(),
         };
         match slot {
             Some((slot, incarnation)) => journal.take_over(slot, incarnation, active_tail)?,
@@ -270,7 +276,7 @@ impl Journal {
         self.acked
     }
 
-    /// First failure of a disk operation, if there was one: no stage is reported any more.
+    /// The failure of a disk operation that is not repaired yet: meanwhile no stage is reported.
     pub(crate) fn poisoned(&self) -> Option<&str> {
         self.poisoned.as_deref()
     }
@@ -305,6 +311,10 @@ impl Journal {
     /// Starts whatever can start now.
     pub(crate) fn pump(&mut self, io: &mut impl Io, now: u64) {
         if self.poisoned.is_some() {
+            if self.files.is_some() && !self.epoch.has_files() {
+                self.pump_removals(io, now);
+                self.pump_repair(io, now);
+            }
             return;
         }
         self.pump_epoch(io, now);
@@ -325,6 +335,9 @@ impl Journal {
 
     /// An operation of the journal ended.
     pub(crate) fn completed(&mut self, done: Done, now: u64) {
+        if is_passing(&done.result) {
+            return self.again(done.token);
+        }
         let outcome = match done.token {
             token::DICTIONARY | token::SEGMENT | token::SYNC_DICTIONARY | token::SYNC_SEGMENT => {
                 self.commit_done(done.token, done.result, now)
@@ -381,7 +394,8 @@ impl Journal {
     pub(crate) fn is_settled(&self) -> bool {
         let asked = self.options.sync_always || self.options.sync_interval > 0;
         let steps = self.commit.is_some() || self.rotation.is_some() || self.trim.is_some();
-        self.written() == self.published
+        self.poisoned.is_none()
+            && self.written() == self.published
             && !self.watermark_lags()
             && !steps
             && (!asked || self.stable == self.written)

@@ -37,6 +37,11 @@ impl Phase {
         }
     }
 
+    /// It was interrupted before it did anything: it is submitted again.
+    pub(super) fn again(&mut self) {
+        *self = Self::Waiting;
+    }
+
     /// Marks the step done, or names what failed.
     pub(super) fn finish(
         &mut self,

@@ -79,6 +79,15 @@ impl RecordWrite {
         self.sync.finish(result, 0, what)
     }
 
+    /// Its write, or its fdatasync, is submitted again.
+    pub(super) fn again(&mut self) {
+        if self.write.is_in_flight() {
+            self.write.again();
+        } else {
+            self.sync.again();
+        }
+    }
+
     /// Whether the record is durable.
     pub(super) fn is_done(&self) -> bool {
         self.sync.is_done()

@@ -38,6 +38,22 @@ impl Rotation {
             || self.manifest.in_flight()
     }
 
+    /// The step behind `token` is submitted again.
+    pub(super) fn again(&mut self, token: Token) {
+        match token {
+            token::HEADER => self.header.again(),
+            token::SYNC_OLD => self.sync_old.again(),
+            token::SYNC_NEW => self.sync_new.again(),
+            _ => self.manifest.again(),
+        }
+    }
+
+    /// Both files were written anew: only the manifest is left to do.
+    pub(super) fn resume_at_manifest(&mut self) {
+        (self.header, self.sync_new, self.sync_old) = (Phase::Done, Phase::Done, Phase::Done);
+        self.manifest = RecordWrite::default();
+    }
+
     /// Whether the manifest record is on its way: no other may be.
     pub(super) fn holds_manifest(&self) -> bool {
         self.manifest.is_begun()

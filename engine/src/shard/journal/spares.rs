@@ -53,6 +53,7 @@ impl Journal {
                 let cause = format!("making a segment (tried again): {error}");
                 self.gate.failed(&cause, false);
             }
+            Reply::Rebuilt(answer) => self.rebuilt(answer, now),
             Reply::Removed(removal) => self.removed(removal, now),
             Reply::Renewed(answer) => self.renewed(io, answer, now),
             Reply::Opened { .. } | Reply::Closed | Reply::Kept(_) | Reply::Resolved(_) => {}

@@ -44,6 +44,15 @@ impl Trim {
         self.sync_dictionary.is_in_flight()
     }
 
+    /// The step behind `token` is submitted again.
+    pub(super) fn again(&mut self, token: Token) {
+        match token {
+            token::TRIM_DICTIONARY => self.sync_dictionary.again(),
+            token::TRIM_WATERMARK | token::TRIM_SYNC_WATERMARK => self.watermark.again(),
+            _ => self.manifest.again(),
+        }
+    }
+
     pub(super) fn holds_manifest(&self) -> bool {
         self.manifest.is_begun()
     }

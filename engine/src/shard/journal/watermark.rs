@@ -28,6 +28,18 @@ impl Watermark {
         self.writing.is_some()
     }
 
+    /// The record under way is submitted again.
+    pub(super) fn again(&mut self) {
+        let (_, write) = self.writing.as_mut().expect("was in flight");
+        write.again();
+    }
+
+    /// The file was written anew, with a record of `recorded`.
+    pub(super) fn restart(&mut self, recorded: Fsn) {
+        self.recorded = recorded;
+        self.writing = None;
+    }
+
     /// When the next record may be written.
     pub(super) fn due(&self) -> u64 {
         self.last_write + PAUSE

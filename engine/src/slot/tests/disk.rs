@@ -470,6 +470,10 @@ impl Fs for Disk {
         Ok(())
     }
 
+    fn link(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(libc::EPERM))
+    }
+
     fn try_lock(&self, file: &File) -> io::Result<bool> {
         let mut state = self.state();
         if let Some(errno) = state.lock_errors.pop() {

@@ -86,6 +86,9 @@ impl SimFs {
             };
             Event::Call(what, on)
         };
+        if let Some(errno) = state.broken {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
         if self.fate.step(event) {
             Ok(state)
         } else {
@@ -298,6 +301,16 @@ impl Fs for SimFs {
             to.display()
         );
         directory.rename(&old, &new, node);
+        Ok(())
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let ((parent, old), (target, new)) = (split(from)?, split(to)?);
+        assert_eq!(parent, target, "second names stay in their directory");
+        let node = self.look()?.directory(&parent)?.get(&old);
+        let node = node.ok_or_else(missing)?;
+        let mut state = self.step("link", On::Path(to))?;
+        state.directory(&parent)?.link(&new, node);
         Ok(())
     }
 

@@ -52,6 +52,8 @@ struct State {
     handles_made: i32,
     locks: HashMap<usize, i32>,
     incarnation: u64,
+    /// Every call that changes something fails with this error.
+    broken: Option<i32>,
 }
 
 /// The disk. Clones share it.
@@ -76,6 +78,12 @@ impl Drop for Handle {
 }
 
 impl SimDisk {
+    /// From now on every blocking call that changes something fails with `errno`, or none.
+    #[cfg(test)]
+    pub(crate) fn break_calls(&self, errno: Option<i32>) {
+        self.state().broken = errno;
+    }
+
     /// A disk with an empty root directory.
     pub(crate) fn new() -> Self {
         let state = State {
