@@ -48,7 +48,12 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 /// What a batch has reached when `publish()`, and when `flush()`, has returned.
 fn reached(mode: &str) -> [Stage; 2] {
     let dir = temp();
-    let engine = engine(&dir, &format!("sf_durability={mode};"));
+    let interval = if mode == "periodic" {
+        "sf_sync_interval_millis=600000;"
+    } else {
+        ""
+    };
+    let engine = engine(&dir, &format!("sf_durability={mode};{interval}"));
     let mut producer = engine.producer().expect("a producer");
     let highest = |receipt: &Receipt| {
         let all = [Stage::Stable, Stage::Written];

@@ -34,7 +34,7 @@ pub(crate) fn config(rng: &mut Rng, mode: Option<&str>) -> Config {
         "periodic" => "periodic;sf_sync_interval_millis=20",
         other => other,
     };
-    let window = [0, 0, 100, 2_000][rng.index(4)];
+    let window = [0, 0, 100, 500][rng.index(4)];
     let durable = if rng.percent(30) { "on" } else { "off" };
     let text = format!(
         "ws::addr={host}:9000;sf_dir=/sf;sender_id=sim;sf_max_segment_bytes=64k;\
