@@ -78,6 +78,22 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// The slot has as many symbols as it may have, and this value is new to the producer; the row
+    /// was left out. It may be sent again later: new symbols are taken once everything is acked.
+    #[error(
+        "table {table:?}, column {column:?}: the slot has {symbols_max} symbols, the most it may \
+         have (symbol_dict_max); the row was left out. Values that this producer sent before are \
+         still taken, new ones once everything is acked. Find out why the server does not \
+         acknowledge, or send fewer distinct symbols (VARCHAR takes any)"
+    )]
+    SymbolsFull {
+        /// Table of the row.
+        table: String,
+        /// Column of the symbol.
+        column: String,
+        /// Most symbols of the slot.
+        symbols_max: u32,
+    },
     /// The server, or the way to it, refused or failed.
     #[error("server {endpoint}: {reason}")]
     Peer {
@@ -228,6 +244,7 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Backpressure { .. }
+            | Self::SymbolsFull { .. }
             | Self::Disk { .. }
             | Self::Locked { .. }
             | Self::Timeout { .. } => true,
