@@ -33,6 +33,8 @@ pub(crate) use self::journal::{SlotRemains, token};
 const SPIN_BUSY: u64 = 250_000;
 /// The longest sleep: bounds every timer that is not worth a deadline of its own.
 const SLEEP_MAX: u64 = 100_000_000;
+/// How late the host's timer may be: the rest of a commit window is spun through.
+const TIMER_LATE: u64 = 10_000_000;
 /// How long `close` may go on writing after its deadline.
 const FINAL_WRITES: u64 = 5_000_000_000;
 
@@ -374,13 +376,16 @@ impl Shard {
         } else {
             self.spin
         };
-        if self.idle_spin || now < self.last_work + spin {
+        let window = self.journal.window_end(now);
+        let window = window.map(|end| end.saturating_sub(TIMER_LATE));
+        if self.idle_spin || now < self.last_work + spin || window.is_some_and(|end| now >= end) {
             return Next::Again;
         }
         self.gate.counters.parks.add(1);
         let mut until = now + SLEEP_MAX;
         until = until.min(self.link.deadline().max(now));
         until = until.min(self.journal.deadline(now).unwrap_or(until));
+        until = until.min(window.unwrap_or(until));
         if let Some(deadline) = self.closing {
             until = until.min(deadline.max(now + 1_000_000));
         }

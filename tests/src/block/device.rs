@@ -83,7 +83,8 @@ impl<B: Backing> Device<B> {
     }
 
     fn format(&self) {
-        let mkfs = "mkfs.ext4 -q -F -J size=4 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0";
+        let mkfs =
+            "mkfs.ext4 -q -F -b 4096 -J size=4 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0";
         let mut words: Vec<&str> = mkfs.split(' ').collect();
         words.push(self.block());
         run(&words).expect("an ext4 filesystem");

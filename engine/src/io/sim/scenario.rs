@@ -34,7 +34,7 @@ pub(crate) fn config(rng: &mut Rng, mode: Option<&str>) -> Config {
         "periodic" => "periodic;sf_sync_interval_millis=20",
         other => other,
     };
-    let window = [0, 0, 100, 2_000][rng.index(4)];
+    let window = [0, 0, 100, 500][rng.index(4)];
     let durable = if rng.percent(30) { "on" } else { "off" };
     // The largest batch brings about 100 symbols.
     let (symbols_max, symbols_reset) = [

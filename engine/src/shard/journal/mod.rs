@@ -367,8 +367,14 @@ impl Journal {
                 || self.sync_due())
     }
 
-    /// When something is due that no completion announces: the end of the commit window, the next
-    /// fdatasync of `periodic`, a record of the watermark. Nothing of it depends on the network.
+    /// When the commit window ends, if it is all that a commit waits for.
+    pub(crate) fn window_end(&self, now: u64) -> Option<u64> {
+        let waits = self.poisoned.is_none() && self.commit.is_none();
+        self.window.deadline().filter(|end| waits && *end > now)
+    }
+
+    /// When something else is due that no completion announces: the next fdatasync of `periodic`, a
+    /// record of the watermark. Nothing of it depends on the network.
     pub(crate) fn deadline(&self, now: u64) -> Option<u64> {
         if self.poisoned.is_some() || self.files.is_none() {
             return None;
@@ -377,7 +383,7 @@ impl Journal {
         let periodic = interval > 0 && self.stable < self.published;
         let sync = periodic.then(|| self.last_sync + interval);
         let record = self.watermark_lags().then(|| self.watermark.due());
-        let all = [self.window.deadline(), sync, record];
+        let all = [sync, record];
         all.into_iter().flatten().filter(|at| *at > now).min()
     }
 
