@@ -206,6 +206,8 @@ counters! {
     orphan_slots,
     /// Gauge: bytes of their segment files.
     orphan_bytes,
+    /// Rows that were in the buffer of a producer when it was dropped, and found no room.
+    rows_dropped_unflushed,
 }
 
 #[cfg(test)]

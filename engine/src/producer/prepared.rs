@@ -131,6 +131,7 @@ impl Producer {
         let columns = self.tables.iter().map(|table| table.columns.len().max(16));
         self.plan.reserve(columns.sum());
         self.lane.ledger.reserve();
+        self.lane.marks.reserve();
         Ok(())
     }
 

@@ -3,12 +3,15 @@
 //! Entries of a lane are numbered from 0. For each stage a counter says how many entries have
 //! reached it: all entries below the counter have. Receipts compare their number with it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
 use super::gate::lock;
+use super::herald::Herald;
+use super::marks::Marks;
 use super::ring::{self, Reader, Writer};
 use super::wakers::Wakers;
 use crate::io::sys::{futex_wait, futex_wake};
@@ -43,6 +46,24 @@ impl Stage {
     }
 }
 
+pub(super) const STAGES: [Stage; 5] = [
+    Stage::Accepted,
+    Stage::Written,
+    Stage::Stable,
+    Stage::Acked,
+    Stage::Durable,
+];
+
+/// A count that somebody waits for.
+#[derive(Debug)]
+struct Due(AtomicU64);
+
+impl Default for Due {
+    fn default() -> Self {
+        Self(AtomicU64::new(u64::MAX))
+    }
+}
+
 /// State shared by the two ends.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
@@ -59,9 +80,18 @@ pub(crate) struct Lane {
     sleepers: AtomicU32,
     wakers: Mutex<Wakers>,
     wakers_armed: AtomicBool,
+    /// Lowest count that a task waits for, per stage; too low where one has gone away.
+    due: [Due; STAGES.len()],
+    /// All tasks are to be woken.
+    rouse: AtomicBool,
+    /// There is no thread to wake tasks: whoever notifies does it.
+    unheralded: AtomicBool,
+    herald: Arc<Herald>,
     producer_gone: AtomicBool,
     /// Rows per table of the entries that are not acked.
     pub ledger: Ledger,
+    /// The application's positions, and the entries that complete them.
+    pub marks: Marks,
 }
 
 /// The shard's end.
@@ -73,10 +103,13 @@ pub(crate) struct LaneEnd {
     pub lane: Arc<Lane>,
 }
 
-/// Makes a lane with a ring of `capacity` bytes.
-pub(crate) fn lane(capacity: usize) -> (Writer, LaneEnd, Arc<Lane>) {
+/// Makes a lane with a ring of `capacity` bytes; `herald` wakes the tasks that wait on it.
+pub(crate) fn lane(capacity: usize, herald: &Arc<Herald>) -> (Writer, LaneEnd, Arc<Lane>) {
     let (writer, reader) = ring::ring(capacity);
-    let lane = Arc::new(Lane::default());
+    let lane = Arc::new(Lane {
+        herald: Arc::clone(herald),
+        ..Lane::default()
+    });
     (
         writer,
         LaneEnd {
@@ -130,42 +163,58 @@ impl Lane {
             self.event.fetch_add(1, Ordering::Release);
             futex_wake(&self.event);
         }
-        if self.wakers_armed.load(Ordering::Relaxed) {
-            self.run_wakers();
+        if self.wakers_armed.load(Ordering::Relaxed) && self.is_due() {
+            self.call_herald();
         }
     }
 
+    fn is_due(&self) -> bool {
+        let mut stages = STAGES.iter().zip(&self.due);
+        stages.any(|(stage, due)| self.reached(*stage) >= due.0.load(Ordering::Relaxed))
+    }
+
     #[cold]
-    fn run_wakers(&self) {
+    fn call_herald(&self) {
+        if self.unheralded.load(Ordering::Relaxed) {
+            self.run_wakers();
+        } else {
+            self.herald.call();
+        }
+    }
+
+    /// Wakes the tasks whose stage was reached. The herald's work.
+    pub(super) fn run_wakers(&self) {
         let mut ready = Vec::new();
         {
             let mut wakers = lock(&self.wakers);
-            let stages = [
-                Stage::Accepted,
-                Stage::Written,
-                Stage::Stable,
-                Stage::Acked,
-                Stage::Durable,
-            ];
-            for stage in stages {
-                wakers.take_due(stage, self.reached(stage), &mut ready);
+            if self.rouse.swap(false, Ordering::AcqRel) {
+                ready = wakers.take_all();
+            }
+            for (stage, due) in STAGES.iter().zip(&self.due) {
+                wakers.take_due(*stage, self.reached(*stage), &mut ready);
+                let next = wakers.next(*stage).unwrap_or(u64::MAX);
+                due.0.store(next, Ordering::Relaxed);
             }
             self.wakers_armed
                 .store(!wakers.is_empty(), Ordering::Release);
         }
         for waker in ready {
-            waker.wake();
+            // One executor's panic, which the panic hook has told, is not the others' end.
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
+    }
+
+    /// Whether tasks wait.
+    pub(super) fn has_wakers(&self) -> bool {
+        self.wakers_armed.load(Ordering::Acquire)
     }
 
     /// Ends every wait: the waiters look at the gate's state.
     pub(crate) fn wake_everybody(&self) {
         self.event.fetch_add(1, Ordering::AcqRel);
         futex_wake(&self.event);
-        let wakers = lock(&self.wakers).take_all();
-        for waker in wakers {
-            waker.wake();
-        }
+        self.rouse.store(true, Ordering::Release);
+        self.call_herald();
     }
 
     /// Waits until `done` holds or `limit` has passed; spins for 20 us first, then sleeps.
@@ -197,9 +246,25 @@ impl Lane {
     /// Registers `waker` for "at least `count` entries at `stage`", instead of what `ticket`
     /// registered before; returns the ticket (0 asks for a new one). The caller looks again
     /// afterwards.
-    pub(crate) fn watch(&self, stage: Stage, count: u64, ticket: u64, waker: &Waker) -> u64 {
-        let ticket = lock(&self.wakers).insert(stage, count, ticket, waker);
-        self.wakers_armed.store(true, Ordering::Release);
+    pub(crate) fn watch(
+        self: &Arc<Self>,
+        stage: Stage,
+        count: u64,
+        ticket: u64,
+        waker: &Waker,
+    ) -> u64 {
+        let ticket = {
+            let mut wakers = lock(&self.wakers);
+            let (stages, due) = (STAGES.iter(), self.due.iter());
+            if let Some((_, due)) = stages.zip(due).find(|(other, _)| **other == stage) {
+                due.0.fetch_min(count, Ordering::Relaxed);
+            }
+            wakers.insert(stage, count, ticket, waker)
+        };
+        if !self.wakers_armed.swap(true, Ordering::AcqRel) {
+            let alone = !self.herald.enlist(self);
+            self.unheralded.store(alone, Ordering::Relaxed);
+        }
         fence(Ordering::SeqCst);
         ticket
     }
@@ -207,6 +272,11 @@ impl Lane {
     /// Forgets what `ticket` registered: its receipt is gone.
     pub(crate) fn unwatch(&self, stage: Stage, count: u64, ticket: u64) {
         lock(&self.wakers).remove(stage, count, ticket);
+    }
+
+    #[cfg(test)]
+    pub(super) fn herald(&self) -> &Herald {
+        &self.herald
     }
 
     /// The producer was dropped: the shard frees the lane when its ring is empty.

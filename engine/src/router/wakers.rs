@@ -58,6 +58,12 @@ impl Wakers {
         due.extend(std::mem::replace(waiting, later).into_values());
     }
 
+    /// The lowest count that somebody waits for at `stage`.
+    pub(crate) fn next(&self, stage: Stage) -> Option<u64> {
+        let first = self.stages[index(stage)].first_key_value();
+        first.map(|((count, _), _)| *count)
+    }
+
     /// Takes out everybody.
     pub(crate) fn take_all(&mut self) -> Vec<Waker> {
         let stages = std::mem::take(&mut self.stages);
@@ -107,6 +113,8 @@ mod tests {
         assert_eq!(due.len(), 4, "1, 2, 3 and 5");
         wakers.take_due(Stage::Written, 5, &mut due);
         assert_eq!(due.len(), 4);
+        assert_eq!(wakers.next(Stage::Written), Some(6));
+        assert_eq!(wakers.next(Stage::Acked), None);
         assert_eq!(wakers.take_all().len(), 5);
         assert!(wakers.is_empty());
     }

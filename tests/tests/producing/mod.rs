@@ -49,8 +49,13 @@ pub(crate) fn serve(dir: &Path, address: SocketAddr) -> Sink {
 
 /// An engine for a server at `address`, which need not be there yet.
 pub(crate) fn connect(address: SocketAddr, more: &str) -> Engine {
+    let close = if more.contains("close_flush_timeout_millis") {
+        ""
+    } else {
+        "close_flush_timeout_millis=30000;"
+    };
     Engine::connect(&format!(
-        "ws::addr={address};initial_connect_retry=async;close_flush_timeout_millis=30000;\
+        "ws::addr={address};initial_connect_retry=async;{close}\
          reconnect_initial_backoff_millis=5;reconnect_max_backoff_millis=50;pin=off;{more}"
     ))
     .unwrap()
