@@ -64,7 +64,7 @@ impl Producer {
         receipt.wait(self.options.flush_stage, self.options.flush_limit)
     }
 
-    /// Bytes that are free in this producer's ring, by one relaxed load; 0 while
+    /// Bytes that are free in this producer's ring, by two relaxed loads; 0 while
     /// `sf_max_total_bytes` is used up.
     #[inline]
     pub fn headroom(&self) -> u64 {
