@@ -64,9 +64,18 @@ pub const KEYS: &[Key] = &[
     key("sf_max_total_bytes", "128m"),
     key("sf_durability", "memory"),
     key("sf_sync_interval_millis", "5000"),
+    key("commit_window_micros", "0"),
+    key("commit_window_bytes", "256k"),
     key("sf_append_deadline_millis", "30000"),
     key("lock_retry_millis", "500"),
     key("memory_budget_bytes", "64m"),
+    // The steward.
+    key("sf_spares", "2"),
+    key("sf_prefill", "auto"),
+    key("sf_min_free_bytes", "0"),
+    key("steward_respawn_backoff_millis", "1000"),
+    key("steward_respawn_max", "5"),
+    key("steward_respawn_window_millis", "60000"),
     // Orphans.
     key("drain_orphans", "off"),
     key("max_background_drainers", "4"),

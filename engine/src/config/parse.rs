@@ -7,8 +7,8 @@ use super::grammar::Params;
 use super::orphan_keys::OrphanKeys;
 use super::value::{MILLIS_MAX, invalid, number};
 use super::{
-    Config, DeliveryKeys, Durability, EventKeys, InitialConnect, ProducerKeys, addr, foreign,
-    security_keys,
+    Config, DeliveryKeys, Durability, EventKeys, InitialConnect, ProducerKeys, StewardKeys, addr,
+    foreign, security_keys,
 };
 use crate::error::Error;
 use crate::slot::segment::SEGMENT_BYTES_MIN;
@@ -16,6 +16,8 @@ use crate::slot::segment::SEGMENT_BYTES_MIN;
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
+/// Longest commit window: a second.
+const COMMIT_WINDOW_MICROS_MAX: u64 = 1_000_000;
 /// Unit of direct I/O: new segments are whole blocks.
 const BLOCK: u64 = 4 * KIB;
 /// A slot's name still has room for `.unreplayable-63` in a directory entry of 255 bytes.
@@ -72,6 +74,10 @@ impl Config {
             total_bytes: journal.total_bytes,
             durability: journal.durability,
             sync_interval: journal.sync_interval,
+            commit_window: commit_window(params)?,
+            commit_window_bytes: params
+                .size("commit_window_bytes", BLOCK, u64::MAX)?
+                .unwrap_or(256 * KIB),
             append_deadline: params.millis("sf_append_deadline_millis", 30_000, 0)?,
             backoff_initial: params.millis("reconnect_initial_backoff_millis", 100, 1)?,
             backoff_max: params.millis("reconnect_max_backoff_millis", 5_000, 1)?,
@@ -93,6 +99,7 @@ impl Config {
                 .size("memory_budget_bytes", MIB, u64::MAX)?
                 .unwrap_or(64 * MIB),
             orphans: OrphanKeys::take(params)?,
+            steward: StewardKeys::take(params)?,
             events: EventKeys::take(params)?,
         };
         foreign::judge_rest(std::mem::take(params))?;
@@ -253,6 +260,14 @@ fn core(params: &mut Params) -> Result<Option<usize>, Error> {
             .map(|core| usize::try_from(core).ok())
             .map_err(|_| invalid("cores", &value, "auto or the number of one core")),
     }
+}
+
+fn commit_window(params: &mut Params) -> Result<Duration, Error> {
+    let micros = match params.take("commit_window_micros") {
+        None => 0,
+        Some(value) => number("commit_window_micros", &value, 0, COMMIT_WINDOW_MICROS_MAX)?,
+    };
+    Ok(Duration::from_micros(micros))
 }
 
 fn idle_spin(params: &mut Params) -> Result<bool, Error> {

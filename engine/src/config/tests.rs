@@ -49,6 +49,8 @@ fn defaults_are_those_of_the_official_clients() {
         total_bytes: 128 << 20,
         durability: Durability::Memory,
         sync_interval: millis(5_000),
+        commit_window: Duration::ZERO,
+        commit_window_bytes: 256 << 10,
         append_deadline: millis(30_000),
         backoff_initial: millis(100),
         backoff_max: millis(5_000),
@@ -87,6 +89,14 @@ fn defaults_are_those_of_the_official_clients() {
             drain: false,
             drainers_max: 4,
             scan_interval: millis(30_000),
+        },
+        steward: StewardKeys {
+            respawn_backoff: millis(1_000),
+            respawns_max: 5,
+            respawn_window: millis(60_000),
+            spares: 2,
+            prefill: Prefill::Auto,
+            min_free_bytes: 0,
         },
         events: EventKeys::default(),
     };

@@ -5,6 +5,7 @@ use std::ops::Range;
 use forebay_wire::encode::{SliceColumn, Values, block_head_len, write_block_head};
 
 use super::chunk::{Chunk, Column, Symbols as Texts};
+use super::chunk_stamps::Added;
 use super::parts::Rows;
 use super::plan::size;
 use super::{Plan, Producer, Receipt, Symbols};
@@ -19,6 +20,8 @@ pub(super) struct Scratch {
     cells: Vec<Vec<u32>>,
     /// Ids of a dictionary's entries; `u32::MAX` where no row has used it yet.
     codes: Vec<u32>,
+    /// Columns that the keys ask for.
+    added: Vec<Added>,
 }
 
 impl Producer {
@@ -55,7 +58,9 @@ impl Producer {
         let mut scratch = std::mem::take(&mut self.scratch);
         let place = self.current;
         let outcome = self.switch_table(chunk.table).and_then(|()| {
-            self.resolve(chunk, &mut scratch)?;
+            self.stamp_chunk(chunk, &mut scratch.added)
+                .and_then(|()| self.resolve(chunk, &mut scratch))
+                .map_err(|(column, reason)| self.refuse_chunk(chunk, &column, reason))?;
             let mut source = Sliced::new(chunk, &scratch, self.current);
             let outcome = self.publish_parts(&mut source, limit);
             outcome.map_err(|stopped| {
@@ -81,7 +86,11 @@ impl Producer {
     }
 
     /// Gives every symbol cell of the chunk its id.
-    fn resolve(&mut self, chunk: &Chunk<'_>, scratch: &mut Scratch) -> Result<(), Error> {
+    fn resolve(
+        &mut self,
+        chunk: &Chunk<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), (String, String)> {
         let symbolic = chunk
             .columns
             .iter()
@@ -90,15 +99,11 @@ impl Producer {
         if scratch.cells.len() < count {
             scratch.cells.resize_with(count, Vec::new);
         }
-        let Scratch { cells, codes } = scratch;
+        let Scratch { cells, codes, .. } = scratch;
         for (column, ids) in symbolic.zip(cells) {
             ids.clear();
             self.resolve_column(column, ids, codes)
-                .map_err(|reason| Error::Row {
-                    table: chunk.table.to_owned(),
-                    column: column.name.to_owned(),
-                    reason,
-                })?;
+                .map_err(|reason| (column.name.to_owned(), reason))?;
         }
         Ok(())
     }
@@ -165,6 +170,7 @@ struct Sliced<'a> {
 impl<'a> Sliced<'a> {
     fn new(chunk: &'a Chunk<'a>, scratch: &'a Scratch, place: usize) -> Self {
         let mut cells = scratch.cells.iter();
+        let added = scratch.added.iter();
         let columns = chunk.columns.iter().map(|column| {
             let mut slice = column.slice;
             if column.symbols.is_some() {
@@ -174,7 +180,9 @@ impl<'a> Sliced<'a> {
         });
         Self {
             table: chunk.table,
-            columns: columns.collect(),
+            columns: columns
+                .chain(added.map(|added| (added.name.as_str(), added.slice())))
+                .collect(),
             rows: chunk.rows(),
             place,
         }

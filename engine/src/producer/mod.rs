@@ -7,6 +7,7 @@
 mod auto_flush;
 mod chunk;
 mod chunk_publish;
+mod chunk_stamps;
 mod names;
 mod parts;
 mod plan;

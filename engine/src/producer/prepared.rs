@@ -80,7 +80,13 @@ impl Producer {
             names::check_column(name).map_err(|error| error.to_string())?;
             check_length(name, limit)
         };
-        match place.index_of(name, ty, check) {
+        // A name that is known was checked when it was new, but for the designated timestamp's.
+        let known = if name.is_empty() {
+            Err(names::NameError::Empty.to_string())
+        } else {
+            place.index_of(name, ty, check)
+        };
+        match known {
             Ok(index) => Ok(ColumnId {
                 table,
                 index: u16::try_from(index).expect("columns are bounded"),
@@ -173,9 +179,7 @@ impl Producer {
         fits: bool,
         push: impl FnOnce(&mut ColumnBuffer) -> Result<(), PushError>,
     ) -> Result<&mut Self, Error> {
-        let here = self.row_open
-            && column.table.owner == self.id
-            && column.table.index as usize == self.current;
+        let here = self.is_here(column);
         let table = &mut self.tables[self.current];
         match table.slot(column.index) {
             Some(buffer) if here && fits => match push(buffer) {
@@ -184,6 +188,22 @@ impl Producer {
             },
             _ => Err(self.misput(column, here, fits)),
         }
+    }
+
+    /// Whether the column belongs to the table of the open row.
+    #[inline]
+    fn is_here(&self, column: ColumnId) -> bool {
+        self.row_open
+            && column.table.owner == self.id
+            && column.table.index as usize == self.current
+    }
+
+    #[cold]
+    fn foreign_symbol(&mut self, column: ColumnId) -> Error {
+        if self.is_here(column) {
+            return self.refuse_put(column, "a symbol of another producer".to_owned());
+        }
+        self.misput(column, false, false)
     }
 
     #[cold]
@@ -214,7 +234,7 @@ impl Producer {
     #[inline]
     pub fn put_symbol(&mut self, column: ColumnId, symbol: Symbol) -> Result<&mut Self, Error> {
         if symbol.owner != self.id {
-            return Err(self.refuse_put(column, "a symbol of another producer".to_owned()));
+            return Err(self.foreign_symbol(column));
         }
         let put = self.put(column, column.ty == ColumnType::Symbol, |buffer| {
             buffer.push_symbol(symbol.id);
@@ -289,6 +309,19 @@ impl Producer {
     ) -> Result<&mut Self, Error> {
         let fits = column.ty.decimal_limits().is_some();
         self.put(column, fits, |buffer| buffer.push_decimal(unscaled, scale))
+    }
+
+    /// A DECIMAL256: `unscaled / 10^scale`, the unscaled number as 32 little-endian bytes of a
+    /// two's complement.
+    pub fn put_dec256(
+        &mut self,
+        column: ColumnId,
+        unscaled: [u8; 32],
+        scale: u8,
+    ) -> Result<&mut Self, Error> {
+        self.put(column, column.ty == ColumnType::Decimal256, |buffer| {
+            buffer.push_decimal(unscaled, scale)
+        })
     }
 
     /// A `DOUBLE_ARRAY`: the length of each dimension, outermost first, and the elements.

@@ -115,7 +115,7 @@ impl Producer {
         gate.knock();
         let mut stalled = false;
         if !limit.is_zero() {
-            let roomy = self.lane.wait(limit, || {
+            let roomy = self.lane.wait(Stage::Accepted, limit, || {
                 if !stalled && gate.is_full() {
                     stalled = true;
                     gate.counters.backpressure_stalls.add_shared(1);

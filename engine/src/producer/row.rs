@@ -76,6 +76,10 @@ impl Producer {
         if !self.row_open {
             return Err(Error::Misuse("a column before table()"));
         }
+        if name.is_empty() {
+            // It would be found: the designated timestamp has this name.
+            return Err(self.refuse_row(name, names::NameError::Empty.to_string()));
+        }
         let limit = self.options.name_bytes_max;
         let table = &mut self.tables[self.current];
         let check = |name: &str| {

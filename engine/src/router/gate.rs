@@ -3,7 +3,7 @@
 
 mod view;
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use self::view::Gone;
@@ -50,6 +50,17 @@ impl Terminal {
     }
 }
 
+/// Who does the steward's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Upkeep {
+    /// The steward.
+    Kept,
+    /// Nobody at the moment: it died, and is started again after a pause.
+    Dead,
+    /// The shard: the steward was given up.
+    Inline,
+}
+
 /// The doorway of one shard.
 #[derive(Debug)]
 pub(crate) struct Gate {
@@ -82,6 +93,7 @@ pub(crate) struct Gate {
     stable_waiters: AtomicI32,
     full: AtomicBool,
     server_cap: AtomicU64,
+    upkeep: AtomicU8,
     /// Counters of the shard.
     pub counters: Box<Counters>,
     /// What the notifier reports.
@@ -122,6 +134,7 @@ impl Gate {
             stable_waiters: AtomicI32::new(0),
             full: AtomicBool::new(false),
             server_cap: AtomicU64::new(0),
+            upkeep: AtomicU8::new(Upkeep::Kept as u8),
             counters: Box::default(),
             events: Inbox::default(),
             fill: FillRate::default(),
@@ -388,6 +401,20 @@ impl Gate {
     /// See [`set_server_cap`](Self::set_server_cap).
     pub(crate) fn server_cap(&self) -> Option<u64> {
         Some(self.server_cap.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
+    }
+
+    /// The steward's supervisor tells who does its work.
+    pub(crate) fn set_upkeep(&self, upkeep: Upkeep) {
+        self.upkeep.store(upkeep as u8, Ordering::Relaxed);
+    }
+
+    /// See [`set_upkeep`](Self::set_upkeep).
+    pub(crate) fn upkeep(&self) -> Upkeep {
+        match self.upkeep.load(Ordering::Relaxed) {
+            0 => Upkeep::Kept,
+            1 => Upkeep::Dead,
+            _ => Upkeep::Inline,
+        }
     }
 
     /// Latches a terminal error (the first one stays and is told) and wakes every waiter.

@@ -124,13 +124,13 @@ mod tests {
         lane.watch(Stage::Written, 2, 0, &waker);
         lane.watch(Stage::Acked, 1, 0, &waker);
         lane.advance(Stage::Written, 1);
-        lane.notify();
+        lane.notify(Stage::Written);
         let patience = Duration::from_secs(30);
         let by = woken.recv_timeout(patience).expect("one is due");
         assert_eq!(by.as_deref(), Some("forebay-hrd"));
         let calls = lane.herald().calls.load(Ordering::SeqCst);
         lane.advance(Stage::Stable, 1);
-        lane.notify();
+        lane.notify(Stage::Stable);
         assert_eq!(
             lane.herald().calls.load(Ordering::SeqCst),
             calls,

@@ -3,19 +3,24 @@
 //! Entries of a lane are numbered from 0. For each stage a counter says how many entries have
 //! reached it: all entries below the counter have. Receipts compare their number with it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::task::Waker;
 use std::time::Duration;
 
-use super::gate::lock;
 use super::herald::Herald;
 use super::marks::Marks;
 use super::ring::{self, Reader, Writer};
-use super::wakers::Wakers;
-use crate::io::sys::{futex_wait, futex_wake};
+use super::waiters::Waiters;
 use crate::observe::Ledger;
+
+pub(super) const STAGES: [Stage; 5] = [
+    Stage::Accepted,
+    Stage::Written,
+    Stage::Stable,
+    Stage::Acked,
+    Stage::Durable,
+];
 
 /// Stages of a frame on its way (ARCHITECTURE.md, glossary).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,24 +51,6 @@ impl Stage {
     }
 }
 
-pub(super) const STAGES: [Stage; 5] = [
-    Stage::Accepted,
-    Stage::Written,
-    Stage::Stable,
-    Stage::Acked,
-    Stage::Durable,
-];
-
-/// A count that somebody waits for.
-#[derive(Debug)]
-struct Due(AtomicU64);
-
-impl Default for Due {
-    fn default() -> Self {
-        Self(AtomicU64::new(u64::MAX))
-    }
-}
-
 /// State shared by the two ends.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
@@ -75,18 +62,12 @@ pub(crate) struct Lane {
     acked: AtomicU64,
     /// Counts only where durable acknowledgements are asked for.
     durable: AtomicU64,
-    /// Bumped at every progress while somebody sleeps.
-    event: AtomicU32,
-    sleepers: AtomicU32,
-    wakers: Mutex<Wakers>,
-    wakers_armed: AtomicBool,
-    /// Lowest count that a task waits for, per stage; too low where one has gone away.
-    due: [Due; STAGES.len()],
-    /// All tasks are to be woken.
-    rouse: AtomicBool,
-    /// There is no thread to wake tasks: whoever notifies does it.
-    unheralded: AtomicBool,
+    /// Who waits, by stage.
+    waiters: [Waiters; STAGES.len()],
+    /// Wakes the tasks among them.
     herald: Arc<Herald>,
+    /// The herald has no thread: whoever notifies wakes tasks.
+    unheralded: AtomicBool,
     producer_gone: AtomicBool,
     /// Rows per table of the entries that are not acked.
     pub ledger: Ledger,
@@ -155,22 +136,16 @@ impl Lane {
         self.reached(stage) >= self.reached(Stage::Accepted)
     }
 
-    /// Wakes whoever waits on this lane, if anybody.
-    #[inline]
-    pub(crate) fn notify(&self) {
-        fence(Ordering::SeqCst);
-        if self.sleepers.load(Ordering::Relaxed) > 0 {
-            self.event.fetch_add(1, Ordering::Release);
-            futex_wake(&self.event);
-        }
-        if self.wakers_armed.load(Ordering::Relaxed) && self.is_due() {
-            self.call_herald();
-        }
+    fn waiters(&self, stage: Stage) -> &Waiters {
+        &self.waiters[stage as usize]
     }
 
-    fn is_due(&self) -> bool {
-        let mut stages = STAGES.iter().zip(&self.due);
-        stages.any(|(stage, due)| self.reached(*stage) >= due.0.load(Ordering::Relaxed))
+    /// Wakes whoever waits on this lane for `stage` (for accepted: for room), if anybody.
+    #[inline]
+    pub(crate) fn notify(&self, stage: Stage) {
+        if self.waiters(stage).notify(self.reached(stage)) {
+            self.call_herald();
+        }
     }
 
     #[cold]
@@ -184,63 +159,25 @@ impl Lane {
 
     /// Wakes the tasks whose stage was reached. The herald's work.
     pub(super) fn run_wakers(&self) {
-        let mut ready = Vec::new();
-        {
-            let mut wakers = lock(&self.wakers);
-            if self.rouse.swap(false, Ordering::AcqRel) {
-                ready = wakers.take_all();
-            }
-            for (stage, due) in STAGES.iter().zip(&self.due) {
-                wakers.take_due(*stage, self.reached(*stage), &mut ready);
-                let next = wakers.next(*stage).unwrap_or(u64::MAX);
-                due.0.store(next, Ordering::Relaxed);
-            }
-            self.wakers_armed
-                .store(!wakers.is_empty(), Ordering::Release);
-        }
-        for waker in ready {
-            // One executor's panic, which the panic hook has told, is not the others' end.
-            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        for stage in STAGES {
+            self.waiters(stage).run_wakers(self.reached(stage));
         }
     }
 
     /// Whether tasks wait.
     pub(super) fn has_wakers(&self) -> bool {
-        self.wakers_armed.load(Ordering::Acquire)
+        self.waiters.iter().any(Waiters::has_wakers)
     }
 
     /// Ends every wait: the waiters look at the gate's state.
     pub(crate) fn wake_everybody(&self) {
-        self.event.fetch_add(1, Ordering::AcqRel);
-        futex_wake(&self.event);
-        self.rouse.store(true, Ordering::Release);
+        self.waiters.iter().for_each(Waiters::wake_everybody);
         self.call_herald();
     }
 
-    /// Waits until `done` holds or `limit` has passed; spins for 20 us first, then sleeps.
-    pub(crate) fn wait(&self, limit: Duration, mut done: impl FnMut() -> bool) -> bool {
-        let start = std::time::Instant::now();
-        while start.elapsed() < Duration::from_micros(20).min(limit) {
-            if done() {
-                return true;
-            }
-            std::hint::spin_loop();
-        }
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
-        let reached = loop {
-            let seen = self.event.load(Ordering::Acquire);
-            fence(Ordering::SeqCst);
-            if done() {
-                break true;
-            }
-            let Some(left) = limit.checked_sub(start.elapsed()) else {
-                break false;
-            };
-            // The cap makes a lost wake-up a delay instead of a hang.
-            futex_wait(&self.event, seen, left.min(Duration::from_millis(100)));
-        };
-        self.sleepers.fetch_sub(1, Ordering::SeqCst);
-        reached
+    /// Waits until `done`, which follows from `stage`, holds or `limit` has passed.
+    pub(crate) fn wait(&self, stage: Stage, limit: Duration, done: impl FnMut() -> bool) -> bool {
+        self.waiters(stage).wait(limit, done)
     }
 
     /// Registers `waker` for "at least `count` entries at `stage`", instead of what `ticket`
@@ -253,15 +190,8 @@ impl Lane {
         ticket: u64,
         waker: &Waker,
     ) -> u64 {
-        let ticket = {
-            let mut wakers = lock(&self.wakers);
-            let (stages, due) = (STAGES.iter(), self.due.iter());
-            if let Some((_, due)) = stages.zip(due).find(|(other, _)| **other == stage) {
-                due.0.fetch_min(count, Ordering::Relaxed);
-            }
-            wakers.insert(stage, count, ticket, waker)
-        };
-        if !self.wakers_armed.swap(true, Ordering::AcqRel) {
+        let (ticket, first) = self.waiters(stage).watch(count, ticket, waker);
+        if first {
             let alone = !self.herald.enlist(self);
             self.unheralded.store(alone, Ordering::Relaxed);
         }
@@ -271,7 +201,7 @@ impl Lane {
 
     /// Forgets what `ticket` registered: its receipt is gone.
     pub(crate) fn unwatch(&self, stage: Stage, count: u64, ticket: u64) {
-        lock(&self.wakers).remove(stage, count, ticket);
+        self.waiters(stage).unwatch(count, ticket);
     }
 
     #[cfg(test)]

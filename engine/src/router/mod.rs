@@ -10,4 +10,5 @@ pub(crate) mod marks;
     allow(unreachable_pub, reason = "public through `internals`")
 )]
 pub mod ring;
+mod waiters;
 mod wakers;

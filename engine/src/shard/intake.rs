@@ -87,7 +87,7 @@ impl Intake {
             if source.taken > before {
                 // Room in the ring: whoever waits for it looks again.
                 source.end.lane.take(source.taken);
-                source.end.lane.notify();
+                source.end.lane.notify(Stage::Accepted);
             }
             if let Err(stall) = outcome {
                 self.stall = Some(stall);

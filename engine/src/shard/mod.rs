@@ -24,6 +24,7 @@ use crate::io::{Io, Reply};
 use crate::router::gate::{Gate, Terminal};
 use crate::router::lane::Stage;
 use crate::slot::OpenedSlot;
+use crate::steward::Incarnation;
 use crate::units::nanos;
 
 pub(crate) use self::journal::{SlotRemains, token};
@@ -61,6 +62,18 @@ pub(crate) struct Remains {
     pub(crate) poisoned: Option<String>,
 }
 
+/// How far a slot's frames are on disk: the first FSN of each kind that is not.
+#[cfg(any(test, feature = "internals"))]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OnDisk {
+    /// Written.
+    pub(crate) written: Fsn,
+    /// Stable.
+    pub(crate) stable: Fsn,
+    /// In a full segment whose successor is active by the manifest.
+    pub(crate) sealed: Fsn,
+}
+
 /// One shard.
 #[derive(Debug)]
 pub(crate) struct Shard {
@@ -71,7 +84,6 @@ pub(crate) struct Shard {
     link: Link,
     spin: u64,
     idle_spin: bool,
-    sync_interval: u64,
     /// When the first turn began: the age of recovered frames counts from here.
     started: u64,
     last_work: u64,
@@ -93,6 +105,8 @@ pub(crate) struct Handover {
     pub(crate) active_tail: Vec<u8>,
     /// Bytes of unacked frames, for the gauge.
     pub(crate) unacked_bytes: u64,
+    /// This life of the slot.
+    pub(crate) incarnation: Incarnation,
     /// No producer will join: no spares are made.
     pub(crate) replay_only: bool,
 }
@@ -117,13 +131,25 @@ impl Shard {
             segment_bytes: config.segment_bytes,
             total_bytes: config.total_bytes,
             memory_budget_bytes: config.memory_budget_bytes,
-            spares: if replay_only { 0 } else { 2 },
+            spares: if replay_only {
+                0
+            } else {
+                config.steward.spares
+            },
+            prefill: config.fills_spares(),
+            min_free_bytes: config.steward.min_free_bytes,
             sync_always: matches!(config.durability, Durability::Flush | Durability::Append),
             sync_interval,
+            commit_window: nanos(config.commit_window),
+            commit_window_bytes: config.commit_window_bytes,
         };
         let has_files = handover.is_some();
         let (slot, tail, unacked) = match handover {
-            Some(h) => (Some(h.slot), h.active_tail, h.unacked_bytes),
+            Some(h) => (
+                Some((h.slot, h.incarnation)),
+                h.active_tail,
+                h.unacked_bytes,
+            ),
             None => (None, Vec::new(), 0),
         };
         let journal = Journal::new(options, Arc::clone(&gate), slot, &tail)?;
@@ -142,7 +168,6 @@ impl Shard {
             gate,
             spin: nanos(config.spin),
             idle_spin: config.idle_spin,
-            sync_interval,
             started: 0,
             last_work: 0,
             last_sweep: 0,
@@ -195,6 +220,17 @@ impl Shard {
             || (self.closing.is_none() && self.gate.closing().is_some())
             || (self.intake.stall.is_none() && !self.intake.is_empty())
             || (self.gate.wants_stable() && self.journal.stable() < self.journal.written())
+    }
+
+    /// What is on disk; `None` once the journal is poisoned.
+    #[cfg(any(test, feature = "internals"))]
+    pub(crate) fn on_disk(&self) -> Option<OnDisk> {
+        let journal = &self.journal;
+        journal.poisoned().is_none().then(|| OnDisk {
+            written: journal.written(),
+            stable: journal.stable(),
+            sealed: journal.sealed(),
+        })
     }
 
     /// Ends the shard: only after [`Next::Exit`].
@@ -306,12 +342,7 @@ impl Shard {
         self.gate.counters.parks.add(1);
         let mut until = now + SLEEP_MAX;
         until = until.min(self.link.deadline().max(now));
-        if self.journal.watermark_lags() && self.journal.poisoned().is_none() {
-            until = until.min(now + 5_000_000);
-        }
-        if self.sync_interval > 0 {
-            until = until.min(now + self.sync_interval);
-        }
+        until = until.min(self.journal.deadline(now).unwrap_or(until));
         if let Some(deadline) = self.closing {
             until = until.min(deadline.max(now + 1_000_000));
         }

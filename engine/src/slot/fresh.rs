@@ -22,7 +22,7 @@ use super::spare::{self, segment_error};
 use super::takeover::last_generation;
 use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
-use crate::io::{File, Fs, OpenMode};
+use crate::io::{Between, File, Fs, OpenMode};
 
 /// Creates everything in the empty slot `dir`, whose lock is held. Generations start at `first`.
 pub(crate) fn create(
@@ -38,7 +38,7 @@ pub(crate) fn create(
     sync_parents(fs, options)?;
     identity::create(fs, dir)?;
     let (dictionary_file, watermark) = side_files(fs, dir)?;
-    let active = first_segment(fs, dir, first, options.segment_bytes)?;
+    let active = first_segment(fs, options, dir, first)?;
     let manifest = first_manifest(fs, dir)?;
     stamp_flag(fs, &dir.join(&active.name))?;
     let mut opened = OpenedSlot {
@@ -140,16 +140,19 @@ pub(crate) fn new_watermark(fs: &dyn Fs, dir: &Path) -> Result<DualFile, Error> 
 
 fn first_segment(
     fs: &dyn Fs,
+    options: &SlotOptions,
     dir: &Path,
     generation: Generation,
-    bytes: u64,
 ) -> Result<OpenedSegment, Error> {
     let header = SegmentHeader {
         manifest_required: false,
         base: Fsn(0),
         created_micros: fs.wall_micros(),
     };
-    let file = spare::create(fs, dir, generation, bytes, header)
+    let bytes = options.segment_bytes;
+    let mut go_on = || Ok(());
+    let zeros: Option<Between<'_>> = options.fills_at_once().then_some(&mut go_on);
+    let file = spare::create(fs, dir, generation, bytes, header, zeros)
         .map_err(|source| segment_error("create", &dir.join(segment(generation)), source))?;
     Ok(OpenedSegment::empty(file, Fsn(0), SEGMENT_HEADER_BYTES))
 }

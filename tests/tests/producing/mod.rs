@@ -79,7 +79,10 @@ pub(crate) fn row(producer: &mut Producer, table: &str, n: u64, text: &str) {
 /// The rows of `table` in the order in which the server stored them.
 pub(crate) fn stored_rows(dir: &Path, table: &str) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(dir.join(format!("{table}.ndjson"))).unwrap_or_default();
-    text.lines()
+    // The last line may be half-written.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole
+        .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
 }

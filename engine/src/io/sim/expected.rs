@@ -10,6 +10,8 @@ pub(super) struct Expected {
     pub(super) after_kill: u64,
     /// The same after a power cut.
     pub(super) after_power_cut: u64,
+    /// Frames below this were written, whatever became of them.
+    written: u64,
     /// No frame from this number on is.
     pub(super) at_most: u64,
     /// No frame from this number on counts as acked.
@@ -23,10 +25,16 @@ impl Expected {
         let stats = life.gate.counters.stats();
         Self {
             after_kill: next + stats.frames_written,
+            written: next + stats.frames_written,
             after_power_cut: next + stats.frames_stable,
             at_most: next + stats.frames_published,
             acked_at_most: acked + stats.frames_acked,
         }
+    }
+
+    /// Written frames that were not found, the next one found being `next`: none of them was stable.
+    pub(super) fn lost_before(&self, next: u64) -> u64 {
+        self.written.saturating_sub(next)
     }
 
     /// The power went: from now on only what was stable must be there.
@@ -36,6 +44,7 @@ impl Expected {
 
     /// Everything is acked, and the files are about to go: they may be there or not.
     pub(super) fn drained(&mut self) {
+        self.written = 0;
         self.after_kill = 0;
         self.after_power_cut = 0;
     }

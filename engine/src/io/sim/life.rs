@@ -11,7 +11,7 @@ use crate::io::sys::EventFd;
 use crate::producer::{Producer, ProducerOptions, Receipt};
 use crate::router::gate::Gate;
 use crate::router::lane::{self, Stage};
-use crate::shard::{Handover, Next, Remains, Shard};
+use crate::shard::{Handover, Next, OnDisk, Remains, Shard};
 
 /// Turns without a moment of virtual time passing: the shard waits for what is there already.
 const STUCK_TURNS: u32 = 20_000;
@@ -149,6 +149,11 @@ impl Life {
             }
         }
         Step::Alive
+    }
+
+    /// What is on disk; `None` once the journal is poisoned.
+    pub(crate) fn on_disk(&self) -> Option<OnDisk> {
+        self.shard.on_disk()
     }
 
     fn read_receipts(&mut self) {

@@ -39,6 +39,10 @@ summary! {
     kills,
     /// Power cuts.
     power_cuts,
+    /// Frames below the first one that was not stable, over all power cuts: they must be found.
+    stable_at_cuts,
+    /// Frames that were written, not stable, and gone after a crash.
+    unstable_lost,
     /// Openings that a crash cut short.
     opens_interrupted,
     /// Closes that a crash cut short.

@@ -12,12 +12,14 @@ mod commit;
 mod memory;
 mod phase;
 mod record_write;
+mod removals;
 mod rotate;
 mod segment;
 mod spares;
 mod takeover;
 mod trim;
 mod watermark;
+mod window;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -29,13 +31,16 @@ pub(crate) use segment::{Position, Segment};
 use self::commit::Commit;
 use self::memory::Memory;
 use self::rotate::Rotation;
+use self::spares::Appetite;
 use self::trim::Trim;
 use self::watermark::Watermark;
+use self::window::Window;
 use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
-use crate::io::{BLOCK, Done, Io, Region, SpareFile};
+use crate::io::{BLOCK, Done, Doomed, Io, Region, SpareFile};
 use crate::router::gate::Gate;
 use crate::slot::{Dictionary, DualFile, OpenedSlot};
+use crate::steward::Incarnation;
 
 /// Operations of the journal; at most one of each kind is in flight.
 pub(crate) mod token {
@@ -71,17 +76,26 @@ pub(crate) struct JournalOptions {
     pub(crate) memory_budget_bytes: u64,
     /// Spares kept ready.
     pub(crate) spares: usize,
+    /// They are written over with zeros ahead.
+    pub(crate) prefill: bool,
+    /// What must be left of the filesystem when a segment is made, in bytes.
+    pub(crate) min_free_bytes: u64,
     /// Every commit ends with an fdatasync.
     pub(crate) sync_always: bool,
     /// An fdatasync at least this often (nanoseconds), 0 for never.
     pub(crate) sync_interval: u64,
+    /// How long frames gather before a commit takes them (nanoseconds), 0 for not at all.
+    pub(crate) commit_window: u64,
+    /// Bytes that end the window.
+    pub(crate) commit_window_bytes: u64,
 }
 
 /// The files of a slot with a directory.
 #[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) dir: PathBuf,
-    pub(crate) lock: crate::io::File,
+    /// This life of the slot: requests to the steward carry it.
+    pub(crate) incarnation: Incarnation,
     pub(crate) manifest: DualFile,
     pub(crate) watermark: DualFile,
     pub(crate) dictionary: crate::io::File,
@@ -126,12 +140,21 @@ pub(crate) struct Journal {
     spares: VecDeque<SpareFile>,
     spares_asked: usize,
     spare_retry_at: u64,
+    appetite: Appetite,
+    /// A rotation waits for a spare that is not ready: counted once.
+    spare_missed: bool,
     next_generation: Generation,
-    /// Bytes of all segment files and spares, asked-for ones included.
+    /// Bytes of all segment files and spares: those asked for, and those not removed yet, too.
     allocated: u64,
+    /// Segments that have left the chain and that the steward was not asked to remove yet.
+    doomed: Vec<Doomed>,
+    /// Bytes of those, and of what it was asked to remove and has not: a part of `allocated`.
+    unreclaimed: u64,
+    removal_retry_at: u64,
     memory: Memory,
     scratch: Scratch,
     commit: Option<Commit>,
+    window: Window,
     rotation: Option<Rotation>,
     trim: Option<Trim>,
     watermark: Watermark,
@@ -153,7 +176,7 @@ impl Journal {
     pub(crate) fn new(
         options: JournalOptions,
         gate: Arc<Gate>,
-        slot: Option<OpenedSlot>,
+        slot: Option<(OpenedSlot, Incarnation)>,
         active_tail: &[u8],
     ) -> Result<Self, Error> {
         let memory = Memory::new(options.memory_budget_bytes);
@@ -164,6 +187,7 @@ impl Journal {
             watermark: map(BLOCK)?,
             dictionary: map(16 * BLOCK)?,
         };
+        let window = Window::new(options.commit_window, options.commit_window_bytes);
         let mut journal = Self {
             options,
             gate,
@@ -174,11 +198,17 @@ impl Journal {
             spares: VecDeque::new(),
             spares_asked: 0,
             spare_retry_at: 0,
+            appetite: Appetite::default(),
+            spare_missed: false,
             next_generation: Generation(0),
             allocated: 0,
+            doomed: Vec::new(),
+            unreclaimed: 0,
+            removal_retry_at: 0,
             memory,
             scratch,
             commit: None,
+            window,
             rotation: None,
             trim: None,
             watermark: Watermark::default(),
@@ -193,7 +223,7 @@ impl Journal {
             poisoned: None,
         };
         match slot {
-            Some(slot) => journal.take_over(slot, active_tail)?,
+            Some((slot, incarnation)) => journal.take_over(slot, incarnation, active_tail)?,
             None => journal.start_in_memory()?,
         }
         journal.publish_gauges();
@@ -217,6 +247,13 @@ impl Journal {
     /// First FSN not covered by an fdatasync.
     pub(crate) fn stable(&self) -> Fsn {
         self.stable
+    }
+
+    /// First FSN of the last segment that the manifest names: all before it are full.
+    #[cfg(any(test, feature = "internals"))]
+    pub(crate) fn sealed(&self) -> Fsn {
+        let named = self.chain.iter().rev().find(|segment| segment.committed);
+        named.map_or(Fsn(0), |segment| segment.base)
     }
 
     /// First FSN that the server has not confirmed.
@@ -261,10 +298,15 @@ impl Journal {
         if self.files.is_none() || self.poisoned.is_some() {
             return;
         }
+        // What was found at the start was synced by the opening.
+        if self.last_sync == 0 {
+            self.last_sync = now;
+        }
         self.pump_commit(io, now);
         self.pump_rotation(io);
         self.pump_trim(io, now);
         self.pump_watermark(io, now);
+        self.pump_removals(io, now);
         self.pump_spares(io, now);
     }
 
@@ -297,6 +339,20 @@ impl Journal {
                 || self.watermark.is_busy()
                 || self.written < self.published
                 || self.sync_due())
+    }
+
+    /// When something is due that no completion announces: the end of the commit window, the next
+    /// fdatasync of `periodic`, a record of the watermark. Nothing of it depends on the network.
+    pub(crate) fn deadline(&self, now: u64) -> Option<u64> {
+        if self.poisoned.is_some() || self.files.is_none() {
+            return None;
+        }
+        let interval = self.options.sync_interval;
+        let periodic = interval > 0 && self.stable < self.published;
+        let sync = periodic.then(|| self.last_sync + interval);
+        let record = self.watermark_lags().then(|| self.watermark.due());
+        let all = [self.window.deadline(), sync, record];
+        all.into_iter().flatten().filter(|at| *at > now).min()
     }
 
     /// Whether operations are in flight: the memory they use must stay.
@@ -339,6 +395,7 @@ impl Journal {
             .as_ref()
             .map_or(0, |files| files.dictionary_bytes);
         counters.disk_bytes.set(self.allocated + dictionary);
+        counters.unreclaimed_bytes.set(self.unreclaimed);
         counters.symbols.set(u64::from(self.dictionary.len()));
         counters.fsn_next.set(self.published.0);
         counters.fsn_acked.set(self.acked.0);

@@ -24,6 +24,7 @@ pub(crate) fn options() -> SlotOptions {
         sender_id: "id".to_owned(),
         segment_bytes: SEGMENT_BYTES,
         total_bytes: 100 * SEGMENT_BYTES,
+        prefill: false,
         lock_retry: Duration::ZERO,
         progress: RecoveryProgress::new(),
     }
@@ -164,7 +165,7 @@ pub(crate) fn rotate(disk: &Disk, slot: &mut OpenedSlot) {
     slot.segments.push(spare);
     let generation = slot.next_generation;
     slot.next_generation.0 += 1;
-    let made = make_spare(disk, &slot.dir, generation, SEGMENT_BYTES, slot.next).unwrap();
+    let made = make_spare(disk, &slot.dir, generation, SEGMENT_BYTES, slot.next, None).unwrap();
     slot.spares
         .push(crate::slot::OpenedSegment::empty(made, slot.next, 24));
 }
