@@ -86,6 +86,22 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// The slot has as many symbols as it may have, and this value is new to the producer; the row
+    /// was left out. It may be sent again later: new symbols are taken once everything is acked.
+    #[error(
+        "table {table:?}, column {column:?}: the slot has {symbols_max} symbols, the most it may \
+         have (symbol_dict_max); the row was left out. Values that this producer sent before are \
+         still taken, new ones once everything is acked. Find out why the server does not \
+         acknowledge, or send fewer distinct symbols (VARCHAR takes any)"
+    )]
+    SymbolsFull {
+        /// Table of the row.
+        table: String,
+        /// Column of the symbol.
+        column: String,
+        /// Most symbols of the slot.
+        symbols_max: u32,
+    },
     /// The server, or the way to it, refused or failed.
     #[error("server {endpoint}: {reason}")]
     Peer {
@@ -261,6 +277,7 @@ impl Error {
             Self::Misuse(_) => 10,
             Self::Row { .. } => 11,
             Self::Config { .. } => 12,
+            Self::SymbolsFull { .. } => 13,
             Self::Peer {
                 retryable: true, ..
             } => 20,
@@ -280,6 +297,7 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Backpressure { .. }
+            | Self::SymbolsFull { .. }
             | Self::Disk { .. }
             | Self::Locked { .. }
             | Self::Timeout { .. } => true,
@@ -347,6 +365,11 @@ mod tests {
                 reason: text(),
             },
             Error::config("", ""),
+            Error::SymbolsFull {
+                table: text(),
+                column: text(),
+                symbols_max: 0,
+            },
             peer(true),
             peer(false),
             Error::disk("", Path::new(""), 0, io::Error::other("")),

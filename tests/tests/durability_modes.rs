@@ -83,6 +83,25 @@ fn flush_returns_at_written_or_stable_as_the_mode_says() {
 }
 
 #[test]
+fn an_automatic_publish_of_append_returns_at_stable() {
+    let dir = temp();
+    let rest = "sf_durability=append;auto_flush=on;auto_flush_rows=2;auto_flush_interval=off;";
+    let engine = engine(&dir, rest);
+    let mut producer = engine.producer().expect("a producer");
+    for number in 0..6 {
+        row(&mut producer, number, "a");
+        let published = number.midpoint(1).cast_unsigned();
+        assert_eq!(
+            engine.stats().frames_stable,
+            published,
+            "after row {number}"
+        );
+    }
+    drop(producer);
+    engine.close().expect_err("the frames stay");
+}
+
+#[test]
 fn without_a_directory_flush_returns_at_accepted() {
     let conf = "ws::addr=127.0.0.1:1;initial_connect_retry=async;pin=off;\
                 close_flush_timeout_millis=0;";

@@ -47,7 +47,13 @@ fn assert_crossed(total: &Summary) {
         "{} kills",
         total.kills
     );
+    assert!(
+        per_seed(total.epochs) >= 2,
+        "{} dictionary epochs",
+        total.epochs
+    );
     for (what, count) in [
+        ("symbols refused", total.symbols_refused),
         ("torn tails", total.torn_tails),
         ("interrupted openings", total.opens_interrupted),
         ("reads for replay", total.disk_reads),
@@ -57,6 +63,11 @@ fn assert_crossed(total: &Summary) {
     ] {
         assert!(count * 20 >= total.seeds, "{what}: only {count}");
     }
+    assert!(
+        total.epochs_interrupted * 50 >= total.seeds,
+        "{} epochs interrupted",
+        total.epochs_interrupted
+    );
     let (vanished, dropped) = (total.vanished, total.half_open_drops);
     assert!(
         dropped * 50 >= total.seeds,

@@ -76,6 +76,8 @@ pub const KEYS: &[Key] = &[
     key("steward_respawn_backoff_millis", "1000"),
     key("steward_respawn_max", "5"),
     key("steward_respawn_window_millis", "60000"),
+    key("symbol_dict_max", "1000000"),
+    key("symbol_dict_reset_threshold", "500000"),
     // Orphans.
     key("drain_orphans", "off"),
     key("max_background_drainers", "4"),

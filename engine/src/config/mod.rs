@@ -144,6 +144,11 @@ pub struct Config {
     pub producer: ProducerKeys,
     /// `memory_budget_bytes`: segment memory of a shard with `sf_dir`.
     pub memory_budget_bytes: u64,
+    /// `symbol_dict_max`: most symbols to which a slot gives ids.
+    pub symbols_max: u32,
+    /// `symbol_dict_reset_threshold`: with more symbols than this a slot whose frames are all acked
+    /// begins a new dictionary.
+    pub symbols_reset: u32,
     /// The orphan scan and its drainers.
     pub orphans: OrphanKeys,
     /// The maintenance thread.

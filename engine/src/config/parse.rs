@@ -11,6 +11,7 @@ use super::{
     foreign, security_keys,
 };
 use crate::error::Error;
+use crate::slot::NEW_ENTRIES_MAX as SYMBOLS_MAX;
 use crate::slot::segment::SEGMENT_BYTES_MIN;
 
 const KIB: u64 = 1024;
@@ -20,6 +21,8 @@ const GIB: u64 = 1024 * MIB;
 const COMMIT_WINDOW_MICROS_MAX: u64 = 1_000_000;
 /// Unit of direct I/O: new segments are whole blocks.
 const BLOCK: u64 = 4 * KIB;
+/// Half of the most: time enough for a moment at which all is acked.
+const SYMBOLS_RESET: u32 = SYMBOLS_MAX / 2;
 /// A slot's name still has room for `.unreplayable-63` in a directory entry of 255 bytes.
 const SENDER_ID_BYTES_MAX: usize = 239;
 
@@ -98,6 +101,8 @@ impl Config {
             memory_budget_bytes: params
                 .size("memory_budget_bytes", MIB, u64::MAX)?
                 .unwrap_or(64 * MIB),
+            symbols_max: symbols(params, "symbol_dict_max", SYMBOLS_MAX)?,
+            symbols_reset: symbols(params, "symbol_dict_reset_threshold", SYMBOLS_RESET)?,
             orphans: OrphanKeys::take(params)?,
             steward: StewardKeys::take(params)?,
             events: EventKeys::take(params)?,
@@ -250,6 +255,11 @@ fn buffer_limits(params: &mut Params) -> Result<(u64, usize), Error> {
 fn small(params: &mut Params, key: &str, default: u32, min: u32) -> Result<u32, Error> {
     let value = params.number(key, default.into(), min.into(), u32::MAX.into())?;
     Ok(u32::try_from(value).unwrap_or(u32::MAX))
+}
+
+fn symbols(params: &mut Params, key: &str, default: u32) -> Result<u32, Error> {
+    let value = params.number(key, default.into(), 1, SYMBOLS_MAX.into())?;
+    Ok(u32::try_from(value).unwrap_or(SYMBOLS_MAX))
 }
 
 fn core(params: &mut Params) -> Result<Option<usize>, Error> {

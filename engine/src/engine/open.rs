@@ -358,6 +358,7 @@ fn options(config: &Config) -> ProducerOptions {
         publish_stable: config.durability == Durability::Append,
         has_files,
         keys: config.producer.clone(),
+        symbols_max: config.symbols_max,
     }
 }
 

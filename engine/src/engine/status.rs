@@ -36,6 +36,12 @@ impl Engine {
                     .to_owned(),
             ),
         }
+        if shard.symbols >= self.config.symbols_max.into() {
+            reasons.push(
+                "shard 0: symbol_dict_max is reached: rows with new symbols wait until all is acked"
+                    .to_owned(),
+            );
+        }
         Status {
             ready: reasons.is_empty(),
             reasons,

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use super::{File, Pinned};
 use crate::config::Secret;
+use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
+use crate::slot::{OpenedSlot, Renewal};
 use crate::steward::{Incarnation, Rejected};
 
 /// Names an operation in flight; chosen by the shard, returned with the completion.
@@ -104,6 +106,13 @@ pub(crate) enum Request {
         /// The last handle.
         file: File,
     },
+    /// Empty a drained slot and begin it again: a new dictionary epoch.
+    Renew {
+        /// The slot.
+        renewal: Box<Renewal>,
+        /// Whose slot it is.
+        incarnation: Incarnation,
+    },
     /// Resolve a host name and read a secret.
     Resolve(Asked),
 }
@@ -185,6 +194,8 @@ pub(crate) enum Reply {
     Kept(io::Result<()>),
     /// Answer to [`Request::Close`].
     Closed,
+    /// Answer to [`Request::Renew`].
+    Renewed(Result<Box<OpenedSlot>, Error>),
     /// Answer to [`Request::Resolve`].
     Resolved(Found),
 }

@@ -223,6 +223,8 @@ counters! {
     steward_inline_requests,
     /// Rotations that found no spare ready.
     spare_stalls,
+    /// Dictionary epochs begun: the slot was emptied and its symbols numbered anew.
+    symbol_epochs,
     /// Rows that were in the buffer of a producer when it was dropped, and found no room.
     rows_dropped_unflushed,
 }

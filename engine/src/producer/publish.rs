@@ -256,9 +256,16 @@ impl Producer {
                 table.clear();
             }
         }
-        self.symbols.next_batch();
+        self.next_symbols();
         self.rows = 0;
         self.triggers.start_batch();
+    }
+
+    /// The next batch's symbols begin, with a table of their own if the dictionary is a new one.
+    #[inline]
+    pub(super) fn next_symbols(&mut self) {
+        let epoch = self.gate.counters.symbol_epochs.get();
+        self.symbols.next_batch(self.published, epoch);
     }
 
     pub(super) fn receipt(&self) -> Receipt {

@@ -92,6 +92,9 @@ pub(crate) struct Gate {
     oldest_unacked: AtomicU64,
     stable_waiters: AtomicI32,
     full: AtomicBool,
+    /// A producer refused a symbol for want of room since the shard looked last.
+    lacks_symbols: AtomicBool,
+    symbols_max: AtomicU32,
     server_cap: AtomicU64,
     upkeep: AtomicU8,
     /// Counters of the shard.
@@ -133,6 +136,8 @@ impl Gate {
             oldest_unacked: AtomicU64::new(0),
             stable_waiters: AtomicI32::new(0),
             full: AtomicBool::new(false),
+            lacks_symbols: AtomicBool::new(false),
+            symbols_max: AtomicU32::new(0),
             server_cap: AtomicU64::new(0),
             upkeep: AtomicU8::new(Upkeep::Kept as u8),
             counters: Box::default(),
@@ -185,6 +190,13 @@ impl Gate {
     /// Somebody begins (1) or ends (-1) waiting for stable.
     pub(crate) fn stable_waiters(&self, change: i32) {
         self.stable_waiters.fetch_add(change, Ordering::AcqRel);
+    }
+
+    /// A symbol found no room in the dictionary: the shard makes some when it can.
+    #[cold]
+    pub(crate) fn lack_symbols(&self) {
+        self.lacks_symbols.store(true, Ordering::Release);
+        self.knock();
     }
 
     /// Whether `sf_max_total_bytes` is used up.
@@ -352,6 +364,27 @@ impl Gate {
                 Some(deadline)
             }
         }
+    }
+
+    /// Whether a symbol found no room since [`saw_lack`](Self::saw_lack).
+    #[inline]
+    pub(crate) fn is_lacking_symbols(&self) -> bool {
+        self.lacks_symbols.load(Ordering::Acquire)
+    }
+
+    /// The shard has taken note.
+    pub(crate) fn saw_lack(&self) {
+        self.lacks_symbols.store(false, Ordering::Release);
+    }
+
+    /// Most symbols of the slot, for whoever looks at the gauge.
+    pub(crate) fn set_symbols_max(&self, count: u32) {
+        self.symbols_max.store(count, Ordering::Relaxed);
+    }
+
+    /// See [`set_symbols_max`](Self::set_symbols_max); 0 before.
+    pub(crate) fn symbols_max(&self) -> u64 {
+        self.symbols_max.load(Ordering::Relaxed).into()
     }
 
     /// Whether somebody waits for stable.

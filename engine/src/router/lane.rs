@@ -131,6 +131,12 @@ impl Lane {
         self.taken.store(count, Ordering::Release);
     }
 
+    /// How many entries the shard took. What its symbols added to the dictionary was counted
+    /// before.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Acquire)
+    }
+
     /// Whether everything accepted so far has reached `stage`.
     pub(crate) fn is_all(&self, stage: Stage) -> bool {
         self.reached(stage) >= self.reached(Stage::Accepted)

@@ -91,6 +91,8 @@ pub(crate) struct Shard {
     cpu_at: u64,
     /// A lane cannot be freed before an fdatasync.
     lane_waits: bool,
+    /// Dictionary epoch of the intake's and the link's ids.
+    epoch: u64,
     /// Deadline of `close`, as read when this turn began: what the turn then finds empty was
     /// empty after `close`.
     closing: Option<u64>,
@@ -142,6 +144,13 @@ impl Shard {
             sync_interval,
             commit_window: nanos(config.commit_window),
             commit_window_bytes: config.commit_window_bytes,
+            symbols_max: config.symbols_max,
+            // Without producers there will be no further symbol.
+            symbols_reset: if replay_only {
+                u32::MAX
+            } else {
+                config.symbols_reset
+            },
         };
         let has_files = handover.is_some();
         let (slot, tail, unacked) = match handover {
@@ -154,6 +163,7 @@ impl Shard {
         };
         let journal = Journal::new(options, Arc::clone(&gate), slot, &tail)?;
         let link = Link::new(config, Arc::clone(&gate), &journal)?;
+        gate.set_symbols_max(config.symbols_max);
         let recovered = journal.published().since(journal.acked());
         Ok(Self {
             intake: Intake::new(Arc::clone(&gate)),
@@ -173,6 +183,7 @@ impl Shard {
             last_sweep: 0,
             cpu_at: 0,
             lane_waits: false,
+            epoch: 0,
             closing: None,
         })
     }
@@ -186,6 +197,12 @@ impl Shard {
         self.gate.counters.turns.add(1);
         self.closing = self.gate.closing();
         let mut worked = self.reap(io, now);
+        if self.epoch != self.journal.epoch() {
+            self.epoch = self.journal.epoch();
+            self.intake.begin_epoch();
+            self.link.begin_epoch(io, &self.journal, now);
+            worked = true;
+        }
         let joined = self.gate.joined();
         if !joined.is_empty() {
             self.intake.join(joined, &mut self.progress);
@@ -195,9 +212,13 @@ impl Shard {
         self.journal
             .want_sync(self.gate.wants_stable() || self.lane_waits);
         let sent = self.link.position();
-        worked |= self
-            .intake
-            .turn(io, &mut self.journal, &mut self.progress, sent);
+        if self.holds() {
+            self.intake.stall = Some(Stall::Epoch);
+        } else {
+            worked |= self
+                .intake
+                .turn(io, &mut self.journal, &mut self.progress, sent);
+        }
         self.gate.set_full(self.intake.stall == Some(Stall::Full));
         self.journal.pump(io, now);
         self.report_disk(now);
@@ -218,7 +239,8 @@ impl Shard {
     pub(crate) fn has_input(&self) -> bool {
         self.gate.has_joining()
             || (self.closing.is_none() && self.gate.closing().is_some())
-            || (self.intake.stall.is_none() && !self.intake.is_empty())
+            || self.intake.has_input()
+            || self.gate.is_lacking_symbols()
             || (self.gate.wants_stable() && self.journal.stable() < self.journal.written())
     }
 
@@ -233,6 +255,12 @@ impl Shard {
         })
     }
 
+    /// Whether the slot is being renewed.
+    #[cfg(any(test, feature = "internals"))]
+    pub(crate) fn is_renewing(&self) -> bool {
+        self.journal.is_renewing()
+    }
+
     /// Ends the shard: only after [`Next::Exit`].
     pub(crate) fn into_remains(self) -> Remains {
         let frames = self.journal.published().since(self.journal.acked());
@@ -243,6 +271,19 @@ impl Shard {
             poisoned: self.journal.poisoned().map(str::to_owned),
             slot: self.journal.into_files(),
         }
+    }
+
+    /// Whether the intake waits for a new dictionary epoch. At the end there is none for its own
+    /// sake: closing leaves the slot empty as well.
+    fn holds(&mut self) -> bool {
+        let mut short = self.intake.stall == Some(Stall::Symbols);
+        if self.gate.is_lacking_symbols() {
+            self.gate.saw_lack();
+            short = true;
+        }
+        let over = self.closing.is_some() && self.intake.is_empty();
+        let sent = self.link.has_sent_all(&self.journal);
+        self.journal.holds(short, sent, over)
     }
 
     /// Takes completed operations and answers of the steward.
@@ -262,7 +303,7 @@ impl Shard {
                 Reply::Resolved(found) => self.link.resolved(io, found, now),
                 Reply::Opened { key, answer } => self.link.file_opened(key, answer),
                 Reply::Kept(answer) => self.link.kept(io, answer, now),
-                reply => self.journal.replied(reply, now),
+                reply => self.journal.replied(io, reply, now),
             }
         }
         if any && let Some(cause) = self.journal.poisoned() {

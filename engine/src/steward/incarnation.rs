@@ -57,7 +57,6 @@ impl Incarnation {
     }
 
     /// The slot's lock file.
-    #[cfg(feature = "uring")]
     pub(crate) fn lock_file(&self) -> &File {
         &self.0.lock
     }

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use super::incarnation::Incarnation;
 use super::{keep, lookup};
+use crate::error::Error;
 use crate::io::{Between, Doomed, Fs, OpenMode, Removal, Reply, Request, SpareFile};
 use crate::slot;
-use crate::slot::names;
+use crate::slot::{OpenedSlot, Renewal, names};
 
 /// Does what is asked; `between` is called between the pieces of a spare that is filled, and ends
 /// it by an error. `begun`: it was begun before by somebody who died, so what it makes may be
@@ -33,6 +34,10 @@ pub(crate) fn perform(fs: &dyn Fs, request: Request, begun: bool, between: Betwe
             drop(file);
             Reply::Closed
         }
+        Request::Renew {
+            renewal,
+            incarnation,
+        } => Reply::Renewed(renew(fs, *renewal, &incarnation)),
         Request::Resolve(asked) => Reply::Resolved(lookup::perform(&asked, &lookup::system())),
     }
 }
@@ -89,6 +94,9 @@ pub(super) fn failed(request: Request, error: io::Error) -> Reply {
         },
         Request::Keep { .. } => Reply::Kept(Err(error)),
         Request::Close { .. } => Reply::Closed,
+        Request::Renew { renewal, .. } => {
+            Reply::Renewed(Err(Error::disk("renew", &renewal.dir, 0, error)))
+        }
         Request::Resolve(asked) => Reply::Resolved(lookup::failed(asked, &error)),
     }
 }
@@ -117,6 +125,17 @@ fn remove(fs: &dyn Fs, dir: &Path, files: Vec<Doomed>, incarnation: &Incarnation
         removal.error.get_or_insert(error);
     }
     removal
+}
+
+fn renew(
+    fs: &dyn Fs,
+    renewal: Renewal,
+    incarnation: &Incarnation,
+) -> Result<Box<OpenedSlot>, Error> {
+    let Some(_entered) = incarnation.enter() else {
+        return Err(Error::disk("renew", &renewal.dir, 0, released()));
+    };
+    slot::renew(fs, renewal).map(Box::new)
 }
 
 fn released() -> io::Error {

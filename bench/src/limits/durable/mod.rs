@@ -26,7 +26,7 @@ const SINGLES: usize = 1_500;
 /// The same with pauses, in which a shard parks.
 const SINGLES_PARKED: usize = 200;
 const PAUSE: Duration = Duration::from_millis(5);
-/// What the segment in use and two spares hold: written ahead of the burst.
+/// What two spares hold: written before the burst.
 const BURST_BYTES: u64 = 128 * MIB;
 
 /// Options of the measurement.
@@ -50,24 +50,18 @@ pub struct DurableOptions {
 
 type Measure = fn(&DurableOptions, &Path) -> Result<(f64, f64), Box<dyn Error>>;
 
-const MEASURES: [(&str, &str, Target, Measure); 8] = [
+const MEASURES: [(&str, &str, Target, Measure); 7] = [
     (
         "durable append 4 KiB, one at a time, awake: p50",
         "us",
         Target::AtMost(1.3),
-        |o, dir| one_at_a_time(o, dir, Extents::Written, Duration::ZERO),
-    ),
-    (
-        "durable append 4 KiB, one at a time, fresh extents: p50",
-        "us",
-        Target::Shown,
-        |o, dir| one_at_a_time(o, dir, Extents::Fresh, Duration::ZERO),
+        |o, dir| one_at_a_time(o, dir, Duration::ZERO),
     ),
     (
         "durable append 4 KiB, from parked: p50",
         "us",
         Target::AtMost(1.8),
-        |o, dir| one_at_a_time(o, dir, Extents::Written, PAUSE),
+        |o, dir| one_at_a_time(o, dir, PAUSE),
     ),
     (
         "group commit 32 KiB, 64 MiB segments, burst",
@@ -159,16 +153,15 @@ pub fn run(options: &DurableOptions) -> Result<(String, bool), Box<dyn Error>> {
 fn one_at_a_time(
     options: &DurableOptions,
     dir: &Path,
-    extents: Extents,
     pause: Duration,
 ) -> Result<(f64, f64), Box<dyn Error>> {
     let parked = !pause.is_zero();
     let count = if parked { SINGLES_PARKED } else { SINGLES };
-    let mut raw = raw::singles(dir, count, extents, pause)?;
+    let mut raw = raw::singles(dir, count, pause)?;
     let setting = Setting {
         dir,
         mode: "flush",
-        segment_bytes: 64 * MIB,
+        segment_bytes: 16 * MIB,
         core: options.shard_core,
         spins: !parked,
     };

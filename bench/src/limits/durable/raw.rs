@@ -132,15 +132,11 @@ pub(super) fn groups(
     Ok(super::report::float(bytes) / seconds)
 }
 
-/// Time of each of `count` writes of 4 KiB with an fdatasync, with a pause before each.
-pub(super) fn singles(
-    dir: &Path,
-    count: usize,
-    extents: Extents,
-    pause: Duration,
-) -> io::Result<Vec<u64>> {
+/// Time of each of `count` writes of 4 KiB with an fdatasync, with a pause before each, into blocks
+/// that were written before.
+pub(super) fn singles(dir: &Path, count: usize, pause: Duration) -> io::Result<Vec<u64>> {
     let bytes = (count * BLOCK) as u64;
-    let file = files(dir.to_path_buf(), 1, bytes, extents);
+    let file = files(dir.to_path_buf(), 1, bytes, Extents::Written);
     let file = file.recv().map_err(io::Error::other)??;
     let block = Aligned::new(BLOCK, true);
     let mut ring = RawRing::new()?;

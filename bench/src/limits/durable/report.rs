@@ -12,8 +12,6 @@ pub(super) enum Target {
     AtMost(f64),
     /// Ours over the yardstick, at least.
     AtLeast(f64),
-    /// Shown only.
-    Shown,
 }
 
 /// Least, median and most.
@@ -74,7 +72,6 @@ impl Row {
         match self.target {
             Target::AtMost(limit) => ratio.median <= limit,
             Target::AtLeast(limit) => ratio.median >= limit,
-            Target::Shown => true,
         }
     }
 
@@ -83,7 +80,6 @@ impl Row {
         let target = match self.target {
             Target::AtMost(limit) => json!({"at_most": limit}),
             Target::AtLeast(limit) => json!({"at_least": limit}),
-            Target::Shown => Value::Null,
         };
         let (name, unit, holds) = (self.name, self.unit, self.holds());
         json!({
@@ -99,7 +95,6 @@ impl fmt::Display for Row {
         let (target, holds) = match (self.target, self.holds()) {
             (Target::AtMost(limit), holds) => (format!(", at most {limit}"), holds),
             (Target::AtLeast(limit), holds) => (format!(", at least {limit}"), holds),
-            (Target::Shown, holds) => (String::new(), holds),
         };
         let missed = if holds { "" } else { ": MISSED" };
         write!(

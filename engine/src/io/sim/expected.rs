@@ -16,6 +16,8 @@ pub(super) struct Expected {
     pub(super) at_most: u64,
     /// No frame from this number on counts as acked.
     pub(super) acked_at_most: u64,
+    /// Everything was acked and the files were about to go: the slot may be a new one.
+    pub(super) may_be_new: bool,
 }
 
 impl Expected {
@@ -29,6 +31,7 @@ impl Expected {
             after_power_cut: next + stats.frames_stable,
             at_most: next + stats.frames_published,
             acked_at_most: acked + stats.frames_acked,
+            may_be_new: life.is_renewing(),
         }
     }
 
@@ -52,6 +55,9 @@ impl Expected {
     /// Compares with what was found; answers the next frame's number, and the first unacked one's.
     pub(super) fn check(&self, handover: &Handover) -> (u64, u64) {
         let (next, acked) = (handover.slot.next.0, handover.slot.acked.0);
+        if self.may_be_new && next == 0 {
+            return (0, 0);
+        }
         assert!(
             (self.after_kill..=self.at_most).contains(&next),
             "reopened with frames below {next}, {self:?}, {:?}",

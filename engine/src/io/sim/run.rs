@@ -141,10 +141,12 @@ impl Run {
                 left = self.rng.below(600);
             }
         }
-        // Most crashes hit a disk at work.
+        // Most crashes hit a disk at work, some a slot that is being emptied for a new epoch.
         let wanted = if self.rng.percent(70) { 500 } else { 0 };
+        let renewing = self.rng.percent(25);
         for _ in 0..wanted {
-            if self.world.is_writing() {
+            let at_work = self.world.is_writing() && !renewing;
+            if at_work || life.is_renewing() {
                 break;
             }
             life.step(&mut self.world);
@@ -193,6 +195,9 @@ impl Run {
         summary.half_open_drops += stats.half_open_drops;
         summary.disk_errors += stats.disk_errors;
         summary.times_full += life.times_full;
+        summary.epochs += stats.symbol_epochs;
+        summary.epochs_interrupted += u64::from(life.is_renewing());
+        summary.symbols_refused += life.refused();
         summary.dictionary_writes += self.world.dictionary_writes();
         summary.disk_reads += self.world.reads();
     }

@@ -87,6 +87,12 @@ summary! {
     lost_by_server,
     /// Disk operations that failed.
     disk_errors,
+    /// Dictionary epochs begun.
+    epochs,
+    /// Crashes while one was about to begin.
+    epochs_interrupted,
+    /// Batches refused because the dictionary was full.
+    symbols_refused,
     /// Turns of the shard.
     turns,
     /// Virtual time.

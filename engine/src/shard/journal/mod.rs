@@ -9,6 +9,7 @@
 
 mod append;
 mod commit;
+mod epoch;
 mod memory;
 mod phase;
 mod record_write;
@@ -29,6 +30,7 @@ pub(crate) use append::Stall;
 pub(crate) use segment::{Position, Segment};
 
 use self::commit::Commit;
+use self::epoch::Epoch;
 use self::memory::Memory;
 use self::rotate::Rotation;
 use self::spares::Appetite;
@@ -88,6 +90,10 @@ pub(crate) struct JournalOptions {
     pub(crate) commit_window: u64,
     /// Bytes that end the window.
     pub(crate) commit_window_bytes: u64,
+    /// Most symbols of the dictionary.
+    pub(crate) symbols_max: u32,
+    /// With more symbols than this a new dictionary is begun when all is acked.
+    pub(crate) symbols_reset: u32,
 }
 
 /// The files of a slot with a directory.
@@ -158,6 +164,7 @@ pub(crate) struct Journal {
     rotation: Option<Rotation>,
     trim: Option<Trim>,
     watermark: Watermark,
+    epoch: Epoch,
     /// Dictionary chunks of frames appended since the last dictionary write.
     dictionary_pending: Vec<u8>,
     published: Fsn,
@@ -180,6 +187,7 @@ impl Journal {
         active_tail: &[u8],
     ) -> Result<Self, Error> {
         let memory = Memory::new(options.memory_budget_bytes);
+        let epoch = Epoch::new(options.symbols_reset, options.symbols_max);
         let scratch = Scratch {
             tail: map(BLOCK)?,
             header: map(BLOCK)?,
@@ -212,6 +220,7 @@ impl Journal {
             rotation: None,
             trim: None,
             watermark: Watermark::default(),
+            epoch,
             dictionary_pending: Vec::new(),
             published: Fsn(0),
             written: Fsn(0),
@@ -295,7 +304,11 @@ impl Journal {
 
     /// Starts whatever can start now.
     pub(crate) fn pump(&mut self, io: &mut impl Io, now: u64) {
-        if self.files.is_none() || self.poisoned.is_some() {
+        if self.poisoned.is_some() {
+            return;
+        }
+        self.pump_epoch(io, now);
+        if self.files.is_none() || self.epoch.has_files() {
             return;
         }
         // What was found at the start was synced by the opening.
@@ -361,6 +374,7 @@ impl Journal {
             || self.rotation.as_ref().is_some_and(Rotation::in_flight)
             || self.trim.as_ref().is_some_and(Trim::in_flight)
             || self.watermark.in_flight()
+            || self.epoch.in_flight()
     }
 
     /// Whether nothing is left to write, record or, where the mode asks for it, sync.
@@ -375,7 +389,8 @@ impl Journal {
 
     fn sync_due(&self) -> bool {
         let closing = self.closing && self.options.sync_interval > 0;
-        (self.sync_wanted || self.options.sync_always || closing) && self.stable < self.written
+        let wanted = self.sync_wanted || self.options.sync_always || self.epoch.settles();
+        (wanted || closing) && self.stable < self.written
     }
 
     fn poison(&mut self, cause: &str) {

@@ -38,7 +38,7 @@ impl Appetite {
 
 impl Journal {
     /// An answer of the steward.
-    pub(crate) fn replied(&mut self, reply: Reply, now: u64) {
+    pub(crate) fn replied(&mut self, io: &mut impl Io, reply: Reply, now: u64) {
         match reply {
             Reply::Spare(Ok(spare)) => {
                 self.spares_asked -= 1;
@@ -54,6 +54,7 @@ impl Journal {
                 self.gate.failed(&cause, false);
             }
             Reply::Removed(removal) => self.removed(removal, now),
+            Reply::Renewed(answer) => self.renewed(io, answer, now),
             Reply::Opened { .. } | Reply::Closed | Reply::Kept(_) | Reply::Resolved(_) => {}
         }
     }
@@ -89,6 +90,9 @@ impl Journal {
         }
         let Some(files) = &self.files else { return };
         let size = self.options.segment_bytes;
+        if self.epoch.settles() {
+            return; // it would be removed at once
+        }
         while self.spares.len() + self.spares_asked < wanted
             && self.has_room_for(size)
             && now >= self.spare_retry_at

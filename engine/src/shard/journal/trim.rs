@@ -67,7 +67,7 @@ impl Journal {
 
     fn begin_trim(&mut self, now: u64) {
         let segments = self.trimmable();
-        if segments == 0 {
+        if segments == 0 || self.epoch.settles() {
             return;
         }
         let short = !self.has_room_for(2 * self.options.segment_bytes);

@@ -44,7 +44,7 @@ impl Journal {
     pub(super) fn pump_watermark(&mut self, io: &mut impl Io, now: u64) {
         let mark = self.mark();
         let rested = self.closing || now >= self.watermark.due();
-        let due = mark > self.watermark.recorded && rested;
+        let due = mark > self.watermark.recorded && rested && !self.epoch.settles();
         let file = &self
             .files
             .as_ref()
