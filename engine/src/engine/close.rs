@@ -38,6 +38,7 @@ impl Engine {
         if let Some(orphans) = orphans {
             orphans.join();
         }
+        self.gate.herald.stop();
         running.steward.stop();
         let released = joined.and_then(|remains| {
             let counts = (remains.frames, remains.bytes, remains.untaken);

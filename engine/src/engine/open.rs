@@ -197,7 +197,7 @@ impl Engine {
 
 /// A producer whose lane has joined the gate's shard.
 pub(crate) fn new_producer(config: &Config, gate: &Arc<Gate>) -> Producer {
-    let (writer, end, lane) = lane::lane(config.intake_ring_bytes);
+    let (writer, end, lane) = lane::lane(config.intake_ring_bytes, &gate.herald);
     gate.join(Arc::clone(&lane), end);
     Producer::new(options(config), Arc::clone(gate), lane, writer)
 }

@@ -229,6 +229,8 @@ counters! {
     repairs,
     /// Disk operations that were interrupted or cancelled, and submitted again.
     disk_retries,
+    /// Rows that were in the buffer of a producer when it was dropped, and found no room.
+    rows_dropped_unflushed,
 }
 
 #[cfg(test)]

@@ -14,6 +14,13 @@ pub(super) fn error(error: &SenderError, repeats: u64) {
     let status = error.status.map(|status| format!("0x{status:02X}"));
     let (status, wire_seq) = (status.as_deref().unwrap_or("none"), error.wire_seq);
     let (from, to) = error.frames.unzip();
+    if *category == Category::Unflushed {
+        tracing::warn!(
+            repeats,
+            "FB-P001 producer dropped with unpublished rows: {message}"
+        );
+        return;
+    }
     match policy {
         Policy::Retriable if *category == Category::Disk => {
             tracing::error!(repeats, "FB-J001 the disk failed: {message}");

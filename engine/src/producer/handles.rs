@@ -65,6 +65,12 @@ impl Handles {
         self.all[handle as usize].id = id;
     }
 
+    /// How many there are, and the bytes of their texts.
+    pub(super) fn size(&self) -> (usize, usize) {
+        let bytes = self.all.iter().map(|handle| handle.text.len());
+        (self.all.len(), bytes.sum())
+    }
+
     /// Its text.
     pub(super) fn text(&self, handle: u32) -> &str {
         &self.all[handle as usize].text

@@ -12,6 +12,7 @@ mod handles;
 mod names;
 mod parts;
 mod plan;
+mod positions;
 mod prepared;
 mod publish;
 mod receipt;
@@ -27,6 +28,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 pub use chunk::{Chunk, Nulls};
+pub use positions::{PositionWatch, Positions};
 pub use prepared::{ColumnId, Symbol, TableId};
 pub use receipt::Receipt;
 pub use timestamp::{Timestamp, TimestampMicros, TimestampNanos};
@@ -39,6 +41,8 @@ use self::stamps::Stamps;
 use self::symbols::{Mark, Symbols};
 use self::table::Table;
 use crate::config::ProducerKeys;
+use crate::error::Error;
+use crate::observe::{Category, Event, Policy, SenderError};
 use crate::router::gate::Gate;
 use crate::router::lane::{Lane, Stage};
 use crate::router::ring::Writer;
@@ -88,6 +92,8 @@ pub struct Producer {
     writer: Writer,
     /// Entries published so far.
     published: u64,
+    /// The last position that was accepted.
+    position: Option<u64>,
     tables: Vec<Table>,
     /// Table of the row under construction, or of the last row.
     current: usize,
@@ -126,6 +132,7 @@ impl Producer {
             lane,
             writer,
             published: 0,
+            position: None,
             tables: Vec::new(),
             current: 0,
             row_open: false,
@@ -146,13 +153,58 @@ impl Producer {
 }
 
 impl Drop for Producer {
+    /// Publishes what is buffered if there is room. It never waits: what is refused is gone, and
+    /// counted (`rows_dropped_unflushed`), told as an event and logged (FB-P001). A row that was
+    /// begun and not completed is left out.
     fn drop(&mut self) {
         self.discard_row();
-        if self.rows > 0 && self.try_publish().is_err() {
-            let rows = self.rows;
-            tracing::warn!(rows, "FB-P001 producer dropped with unpublished rows");
+        if self.rows > 0
+            && let Err(error) = self.try_flush()
+        {
+            self.tell_dropped(&error);
         }
         self.lane.leave();
         self.gate.knock();
     }
 }
+
+impl Producer {
+    #[cold]
+    fn tell_dropped(&self, error: &Error) {
+        let rows = self.rows;
+        let counters = &self.gate.counters;
+        counters.rows_dropped_unflushed.add_shared(rows as u64);
+        if self.gate.is_shut() {
+            // Nobody is left who would tell an event.
+            tracing::warn!(
+                rows,
+                "FB-P001 producer dropped with unpublished rows: {error}"
+            );
+            return;
+        }
+        let message = format!("{rows} rows of a dropped producer were not published: {error}");
+        let told = SenderError::new(Category::Unflushed, Policy::Abandoned, message);
+        self.gate.events.push(Event::Error(told));
+    }
+}
+
+/// A producer may move to another thread; it is not shared. Handles that are shared by design
+/// can be.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    const fn is_send_and_sync<T: Send + Sync>() {}
+    is_send::<Producer>();
+    is_send_and_sync::<Receipt>();
+    is_send_and_sync::<PositionWatch>();
+    is_send_and_sync::<Error>();
+};
+
+/// A `Producer` that is `Sync` would make the choice below ambiguous.
+const _: () = {
+    trait Ambiguous<A> {
+        fn choose() {}
+    }
+    impl<T: ?Sized> Ambiguous<()> for T {}
+    impl<T: ?Sized + Sync> Ambiguous<u8> for T {}
+    let _ = <Producer as Ambiguous<_>>::choose;
+};

@@ -241,6 +241,7 @@ impl Producer {
         for table in &self.tables {
             mark_symbols(table, &mut self.symbols);
         }
+        self.recount_bytes();
     }
 
     /// Sizes what cutting a batch needs, where a batch of these tables may need it.

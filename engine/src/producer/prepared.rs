@@ -125,7 +125,7 @@ impl Producer {
     /// Makes everything ready that batches of up to `rows` rows need, so that filling and
     /// publishing them allocates nothing and meets no new page: the buffers of the tables named
     /// here and of those prepared before (a column that comes later costs its making, no more),
-    /// the memory for cutting batches, the notes of what is acked. Values of varying size are
+    /// the interned symbols, the memory for cutting batches, the notes of what is acked. Values of varying size are
     /// taken to have 64 bytes on average.
     pub fn warm(&mut self, tables: &[&str], rows: usize) -> Result<(), Error> {
         self.not_in_a_row()?;
@@ -136,9 +136,11 @@ impl Producer {
             table.warm(rows);
         }
         self.warm_pieces(rows);
+        self.symbols.warm();
         let columns = self.tables.iter().map(|table| table.columns.len().max(16));
         self.plan.reserve(columns.sum());
         self.lane.ledger.reserve();
+        self.lane.marks.reserve();
         Ok(())
     }
 
@@ -267,17 +269,14 @@ impl Producer {
     #[inline]
     pub(super) fn id_of(&mut self, symbol: Symbol) -> Option<u32> {
         let known = self.symbols.id_of(symbol.id);
-        known.or_else(|| {
-            let text = self.symbols.text_of(symbol.id).to_owned();
-            self.new_symbol(&text)
-        })
+        known.or_else(|| self.new_symbol(|symbols| symbols.add_handle(symbol.id)))
     }
 
     /// The id of a text; `None` if the slot has no room for it.
     #[inline]
     pub(super) fn id_of_text(&mut self, text: &str) -> Option<u32> {
         let known = self.symbols.find(text);
-        known.or_else(|| self.new_symbol(text))
+        known.or_else(|| self.new_symbol(|symbols| symbols.add(text)))
     }
 
     put!(

@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use forebay_wire::encode::ColumnBuffer;
 use forebay_wire::types::ColumnType;
 
-use super::Producer;
 use super::timestamp::Timestamp;
+use super::{Producer, Symbols};
 use crate::error::Error;
 
 /// Longest symbol in bytes (protocol.md section 9).
@@ -73,7 +73,7 @@ impl Producer {
     /// Takes up a symbol that is new to this producer as a cell of the open row.
     #[cold]
     fn new_cell(&mut self, column: &str, value: &str) -> Result<u32, Error> {
-        let Some(id) = self.new_symbol(value) else {
+        let Some(id) = self.new_symbol(|symbols| symbols.add(value)) else {
             return Err(self.refuse_symbol(column));
         };
         self.symbols.mark_used(id);
@@ -99,12 +99,15 @@ impl Producer {
 
     /// Takes up a symbol that is new to this producer; `None` if the slot has no room for it.
     #[cold]
-    pub(super) fn new_symbol(&mut self, value: &str) -> Option<u32> {
+    pub(super) fn new_symbol(
+        &mut self,
+        add: impl FnOnce(&mut Symbols) -> Option<u32>,
+    ) -> Option<u32> {
         // First what was taken: its symbols are among those of the slot then.
         let pending = self.symbols.pending(self.lane.taken()) as u64;
         let slot = self.gate.counters.symbols.get();
         if slot + pending < self.options.symbols_max.into()
-            && let Some(id) = self.symbols.add(value)
+            && let Some(id) = add(&mut self.symbols)
         {
             return Some(id);
         }

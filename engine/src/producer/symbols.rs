@@ -115,6 +115,17 @@ impl Symbols {
         self.number
     }
 
+    /// Room for all symbols that have a handle, so that taking them into a table allocates nothing.
+    pub(super) fn warm(&mut self) {
+        let (count, bytes) = self.handles.size();
+        let symbols = &self.entries;
+        self.index.reserve(count, |id| symbols[*id as usize].hash);
+        self.entries.reserve(count);
+        self.text.reserve(bytes);
+        self.used.reserve(self.entries.len() + count);
+        self.grown.reserve(64);
+    }
+
     /// Symbols of the table that the slot may not have yet, given how many entries the shard took.
     pub(super) fn pending(&mut self, taken: u64) -> usize {
         while let Some((_, count)) = self.grown.pop_front_if(|(entries, _)| *entries <= taken) {
@@ -223,9 +234,13 @@ impl Symbols {
         Some(found)
     }
 
-    /// The text of a handle.
-    pub(super) fn text_of(&self, handle: u32) -> &str {
-        self.handles.text(handle)
+    /// As [`add`](Self::add), the text of a handle.
+    pub(super) fn add_handle(&mut self, handle: u32) -> Option<u32> {
+        let handles = std::mem::take(&mut self.handles);
+        let id = self.add(handles.text(handle));
+        self.handles = handles;
+        self.handles.set(handle, id?);
+        id
     }
 
     /// A new batch begins, after so many entries and in this dictionary epoch of the slot.
@@ -331,7 +346,7 @@ mod tests {
         assert_eq!(symbols.id_of(handle), None);
         assert_eq!([cell(&mut symbols, "y"), cell(&mut symbols, "x")], [0, 1]);
         assert_eq!(
-            (symbols.id_of(handle), symbols.text_of(handle)),
+            (symbols.id_of(handle), symbols.handles.text(handle)),
             (Some(1), "x")
         );
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, O
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use self::view::Gone;
+use super::herald::Herald;
 use super::lane::{Lane, LaneEnd, Stage};
 use crate::config::EventKeys;
 use crate::error::{Error, Pressure};
@@ -107,6 +108,8 @@ pub(crate) struct Gate {
     pub fill: FillRate,
     /// Rows per table.
     pub tables: Tables,
+    /// Wakes tasks that await receipts.
+    pub herald: Arc<Herald>,
 }
 
 impl Gate {
@@ -146,6 +149,7 @@ impl Gate {
             events: Inbox::default(),
             fill: FillRate::default(),
             tables: Tables::default(),
+            herald: Arc::default(),
         }
     }
 

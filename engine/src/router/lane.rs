@@ -4,15 +4,23 @@
 //! reached it: all entries below the counter have. Receipts compare their number with it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::task::Waker;
 use std::time::Duration;
 
+use super::herald::Herald;
+use super::marks::Marks;
 use super::ring::{self, Reader, Writer};
 use super::waiters::Waiters;
 use crate::observe::Ledger;
 
-const STAGES: usize = 5;
+pub(super) const STAGES: [Stage; 5] = [
+    Stage::Accepted,
+    Stage::Written,
+    Stage::Stable,
+    Stage::Acked,
+    Stage::Durable,
+];
 
 /// Stages of a frame on its way (ARCHITECTURE.md, glossary).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,10 +63,16 @@ pub(crate) struct Lane {
     /// Counts only where durable acknowledgements are asked for.
     durable: AtomicU64,
     /// Who waits, by stage.
-    waiters: [Waiters; STAGES],
+    waiters: [Waiters; STAGES.len()],
+    /// Wakes the tasks among them.
+    herald: Arc<Herald>,
+    /// The herald has no thread: whoever notifies wakes tasks.
+    unheralded: AtomicBool,
     producer_gone: AtomicBool,
     /// Rows per table of the entries that are not acked.
     pub ledger: Ledger,
+    /// The application's positions, and the entries that complete them.
+    pub marks: Marks,
 }
 
 /// The shard's end.
@@ -70,10 +84,13 @@ pub(crate) struct LaneEnd {
     pub lane: Arc<Lane>,
 }
 
-/// Makes a lane with a ring of `capacity` bytes.
-pub(crate) fn lane(capacity: usize) -> (Writer, LaneEnd, Arc<Lane>) {
+/// Makes a lane with a ring of `capacity` bytes; `herald` wakes the tasks that wait on it.
+pub(crate) fn lane(capacity: usize, herald: &Arc<Herald>) -> (Writer, LaneEnd, Arc<Lane>) {
     let (writer, reader) = ring::ring(capacity);
-    let lane = Arc::new(Lane::default());
+    let lane = Arc::new(Lane {
+        herald: Arc::clone(herald),
+        ..Lane::default()
+    });
     (
         writer,
         LaneEnd {
@@ -132,12 +149,36 @@ impl Lane {
     /// Wakes whoever waits on this lane for `stage` (for accepted: for room), if anybody.
     #[inline]
     pub(crate) fn notify(&self, stage: Stage) {
-        self.waiters(stage).notify(self.reached(stage));
+        if self.waiters(stage).notify(self.reached(stage)) {
+            self.call_herald();
+        }
+    }
+
+    #[cold]
+    fn call_herald(&self) {
+        if self.unheralded.load(Ordering::Relaxed) {
+            self.run_wakers();
+        } else {
+            self.herald.call();
+        }
+    }
+
+    /// Wakes the tasks whose stage was reached. The herald's work.
+    pub(super) fn run_wakers(&self) {
+        for stage in STAGES {
+            self.waiters(stage).run_wakers(self.reached(stage));
+        }
+    }
+
+    /// Whether tasks wait.
+    pub(super) fn has_wakers(&self) -> bool {
+        self.waiters.iter().any(Waiters::has_wakers)
     }
 
     /// Ends every wait: the waiters look at the gate's state.
     pub(crate) fn wake_everybody(&self) {
         self.waiters.iter().for_each(Waiters::wake_everybody);
+        self.call_herald();
     }
 
     /// Waits until `done`, which follows from `stage`, holds or `limit` has passed.
@@ -148,13 +189,30 @@ impl Lane {
     /// Registers `waker` for "at least `count` entries at `stage`", instead of what `ticket`
     /// registered before; returns the ticket (0 asks for a new one). The caller looks again
     /// afterwards.
-    pub(crate) fn watch(&self, stage: Stage, count: u64, ticket: u64, waker: &Waker) -> u64 {
-        self.waiters(stage).watch(count, ticket, waker)
+    pub(crate) fn watch(
+        self: &Arc<Self>,
+        stage: Stage,
+        count: u64,
+        ticket: u64,
+        waker: &Waker,
+    ) -> u64 {
+        let (ticket, first) = self.waiters(stage).watch(count, ticket, waker);
+        if first {
+            let alone = !self.herald.enlist(self);
+            self.unheralded.store(alone, Ordering::Relaxed);
+        }
+        fence(Ordering::SeqCst);
+        ticket
     }
 
     /// Forgets what `ticket` registered: its receipt is gone.
     pub(crate) fn unwatch(&self, stage: Stage, count: u64, ticket: u64) {
         self.waiters(stage).unwatch(count, ticket);
+    }
+
+    #[cfg(test)]
+    pub(super) fn herald(&self) -> &Herald {
+        &self.herald
     }
 
     /// The producer was dropped: the shard frees the lane when its ring is empty.

@@ -1,11 +1,13 @@
 //! Who waits on a lane: threads asleep on a futex and wakers of futures, apart by stage.
+//! Wakers are run by the herald.
 //!
 //! The shard reports a stage once per commit, so a waiter is woken at most once per commit, and by
 //! no stage but its own: thousands of them cost one look at two words while nobody's turn has come.
 //! Who waits for accepted waits for room in the ring.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -27,6 +29,8 @@ pub(super) struct Waiters {
     sleepers: AtomicU32,
     /// Lowest count that a waker waits for.
     lowest: AtomicU64,
+    /// All wakers are to run.
+    ended: AtomicBool,
     wakers: Mutex<Wakers>,
 }
 
@@ -36,6 +40,7 @@ impl Default for Waiters {
             event: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
             lowest: AtomicU64::new(NOBODY),
+            ended: AtomicBool::new(false),
             wakers: Mutex::default(),
         }
     }
@@ -43,29 +48,32 @@ impl Default for Waiters {
 
 impl Waiters {
     /// The stage's count is `reached` now, stored before: wakes the threads that sleep, which look
-    /// for themselves, and the wakers whose count it is.
+    /// for themselves. `true` if it is some waker's count: see [`run_wakers`](Self::run_wakers).
     #[inline]
-    pub(super) fn notify(&self, reached: u64) {
+    pub(super) fn notify(&self, reached: u64) -> bool {
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::Relaxed) > 0 {
             self.event.fetch_add(1, Ordering::Release);
             futex_wake(&self.event);
         }
-        if self.lowest.load(Ordering::Relaxed) <= reached {
-            self.run_wakers(reached);
-        }
+        self.lowest.load(Ordering::Relaxed) <= reached
     }
 
-    #[cold]
-    fn run_wakers(&self, reached: u64) {
+    /// Runs the wakers whose count is reached, or all of them after the end.
+    pub(super) fn run_wakers(&self, reached: u64) {
         let ready = {
             let mut wakers = lock(&self.wakers);
-            let ready = wakers.take_due(reached);
+            let ready = if self.ended.swap(false, Ordering::AcqRel) {
+                wakers.take_all()
+            } else {
+                wakers.take_due(reached)
+            };
             self.note_lowest(&wakers);
             ready
         };
         for waker in ready.into_values() {
-            waker.wake();
+            // One executor's panic, which the panic hook has told, is not the others' end.
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
     }
 
@@ -74,18 +82,17 @@ impl Waiters {
         self.lowest.store(lowest, Ordering::Release);
     }
 
-    /// Ends every wait: the waiters look at the gate's state.
+    /// Whether there are wakers.
+    pub(super) fn has_wakers(&self) -> bool {
+        self.lowest.load(Ordering::Acquire) != NOBODY
+    }
+
+    /// Ends every wait: the threads look at the gate's state, the next
+    /// [`run_wakers`](Self::run_wakers) runs all.
     pub(super) fn wake_everybody(&self) {
         self.event.fetch_add(1, Ordering::AcqRel);
         futex_wake(&self.event);
-        let wakers = {
-            let mut wakers = lock(&self.wakers);
-            self.lowest.store(NOBODY, Ordering::Release);
-            wakers.take_all()
-        };
-        for waker in wakers.into_values() {
-            waker.wake();
-        }
+        self.ended.store(true, Ordering::Release);
     }
 
     /// Waits until `done` holds or `limit` has passed; spins first, then sleeps.
@@ -114,16 +121,14 @@ impl Waiters {
     }
 
     /// Registers `waker` for a count of `count`, instead of what `ticket` registered before;
-    /// returns the ticket (0 asks for a new one). The caller looks again afterwards.
-    pub(super) fn watch(&self, count: u64, ticket: u64, waker: &Waker) -> u64 {
-        let ticket = {
-            let mut wakers = lock(&self.wakers);
-            let ticket = wakers.insert(count, ticket, waker);
-            self.note_lowest(&wakers);
-            ticket
-        };
-        fence(Ordering::SeqCst);
-        ticket
+    /// returns the ticket (0 asks for a new one), and whether it is the only one. The caller looks
+    /// again afterwards.
+    pub(super) fn watch(&self, count: u64, ticket: u64, waker: &Waker) -> (u64, bool) {
+        let mut wakers = lock(&self.wakers);
+        let first = wakers.lowest().is_none();
+        let ticket = wakers.insert(count, ticket, waker);
+        self.note_lowest(&wakers);
+        (ticket, first)
     }
 
     /// Forgets what `ticket` registered.
@@ -151,6 +156,13 @@ mod tests {
         }
     }
 
+    /// What a lane does where there is no herald.
+    fn notify(waiters: &Waiters, reached: u64) {
+        if waiters.notify(reached) {
+            waiters.run_wakers(reached);
+        }
+    }
+
     #[test]
     fn a_waker_is_woken_once_and_not_before_its_count_is_reached() {
         let waiters = Waiters::default();
@@ -158,19 +170,22 @@ mod tests {
         for (index, counting) in counts.iter().enumerate() {
             let waker = Waker::from(Arc::clone(counting));
             // Polled again meanwhile: still one wake-up.
-            let ticket = waiters.watch(index as u64 + 1, 0, &waker);
-            assert_eq!(waiters.watch(index as u64 + 1, ticket, &waker), ticket);
+            let ticket = waiters.watch(index as u64 + 1, 0, &waker).0;
+            assert_eq!(
+                waiters.watch(index as u64 + 1, ticket, &waker),
+                (ticket, false)
+            );
         }
         let woken = || -> Vec<usize> {
             let all = counts.iter().map(|c| c.0.load(Ordering::Relaxed));
             all.collect()
         };
-        waiters.notify(0);
+        notify(&waiters, 0);
         assert_eq!(woken(), vec![0; 4_000]);
-        waiters.notify(1_500);
+        notify(&waiters, 1_500);
         assert_eq!(woken(), [vec![1; 1_500], vec![0; 2_500]].concat());
-        waiters.notify(4_000);
-        waiters.notify(4_000);
+        notify(&waiters, 4_000);
+        notify(&waiters, 4_000);
         assert_eq!(woken(), vec![1; 4_000]);
     }
 
@@ -180,7 +195,8 @@ mod tests {
         let counting = Arc::new(Counting::default());
         waiters.watch(7, 0, &Waker::from(Arc::clone(&counting)));
         waiters.wake_everybody();
-        waiters.notify(7);
+        waiters.run_wakers(0);
+        notify(&waiters, 7);
         assert_eq!(counting.0.load(Ordering::Relaxed), 1);
     }
 }

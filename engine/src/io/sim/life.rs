@@ -83,7 +83,7 @@ impl Life {
 
     /// A producer that publishes `batches` batches, with pauses of up to `pause` nanoseconds.
     pub(crate) fn add_author(&mut self, config: &Config, batches: u32, pause: u64) -> u32 {
-        let (writer, end, lane) = lane::lane(config.intake_ring_bytes);
+        let (writer, end, lane) = lane::lane(config.intake_ring_bytes, &self.gate.herald);
         self.gate.join(Arc::clone(&lane), end);
         let options = ProducerOptions {
             append_deadline: config.append_deadline,
