@@ -277,6 +277,10 @@ impl Error {
             Self::Timeout { .. } => 4,
             Self::NotDrained { .. } => 5,
             Self::Closed => 6,
+            Self::Backpressure {
+                pressure: Pressure::Repairing,
+                ..
+            } => 7,
             Self::Misuse(_) => 10,
             Self::Row { .. } => 11,
             Self::Config { .. } => 12,
@@ -361,6 +365,7 @@ mod tests {
                 waited_millis: 0,
             },
             Error::Closed,
+            full(Pressure::Repairing),
             Error::Misuse(""),
             Error::Row {
                 table: text(),
