@@ -43,6 +43,12 @@ pub enum Error {
         /// order in which the tables were first used. 0 unless the batch exceeds seven eighths of
         /// `intake_ring_bytes`.
         rows_accepted: u64,
+        /// First and last position that were refused, of [`Producer::flush_at`] and
+        /// [`Producer::try_flush_at`].
+        ///
+        /// [`Producer::flush_at`]: crate::Producer::flush_at
+        /// [`Producer::try_flush_at`]: crate::Producer::try_flush_at
+        positions: Option<(u64, u64)>,
     },
     /// A batch can never fit; the rows stay with the producer.
     #[error(
@@ -56,6 +62,8 @@ pub enum Error {
         limit_bytes: u64,
         /// The key or property that sets the limit.
         limit: &'static str,
+        /// First and last position that were refused, as in [`Error::Backpressure`].
+        positions: Option<(u64, u64)>,
     },
     /// The connect string or environment is wrong.
     #[error("configuration: {key}: {reason}")]
@@ -77,6 +85,22 @@ pub enum Error {
         column: String,
         /// What is wrong.
         reason: String,
+    },
+    /// The slot has as many symbols as it may have, and this value is new to the producer; the row
+    /// was left out. It may be sent again later: new symbols are taken once everything is acked.
+    #[error(
+        "table {table:?}, column {column:?}: the slot has {symbols_max} symbols, the most it may \
+         have (symbol_dict_max); the row was left out. Values that this producer sent before are \
+         still taken, new ones once everything is acked. Find out why the server does not \
+         acknowledge, or send fewer distinct symbols (VARCHAR takes any)"
+    )]
+    SymbolsFull {
+        /// Table of the row.
+        table: String,
+        /// Column of the symbol.
+        column: String,
+        /// Most symbols of the slot.
+        symbols_max: u32,
     },
     /// The server, or the way to it, refused or failed.
     #[error("server {endpoint}: {reason}")]
@@ -216,6 +240,16 @@ impl Error {
         self
     }
 
+    /// The same about these positions, where it is a refusal.
+    pub(crate) fn with_positions(mut self, span: (u64, u64)) -> Self {
+        if let Self::Backpressure { positions, .. } | Self::BatchTooLarge { positions, .. } =
+            &mut self
+        {
+            *positions = Some(span);
+        }
+        self
+    }
+
     /// A configuration error.
     pub(crate) fn config(key: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Config {
@@ -224,10 +258,46 @@ impl Error {
         }
     }
 
+    /// A number for this kind of error, the same in every version: for a C ABI, for logs, for
+    /// alerts. docs/errors.md lists them. 0 is never used.
+    pub fn code(&self) -> u32 {
+        match self {
+            Self::Backpressure {
+                pressure: Pressure::Publishing,
+                ..
+            } => 1,
+            Self::Backpressure {
+                pressure: Pressure::Reconnecting { .. },
+                ..
+            } => 2,
+            Self::BatchTooLarge { .. } => 3,
+            Self::Timeout { .. } => 4,
+            Self::NotDrained { .. } => 5,
+            Self::Closed => 6,
+            Self::Misuse(_) => 10,
+            Self::Row { .. } => 11,
+            Self::Config { .. } => 12,
+            Self::SymbolsFull { .. } => 13,
+            Self::Peer {
+                retryable: true, ..
+            } => 20,
+            Self::Peer {
+                retryable: false, ..
+            } => 21,
+            Self::Disk { .. } => 30,
+            Self::Corrupt { .. } => 31,
+            Self::Poisoned { .. } => 32,
+            Self::Locked { .. } => 33,
+            Self::Unsupported { .. } => 40,
+            Self::Internal(_) => 50,
+        }
+    }
+
     /// Whether the same call may succeed later without a change of data or configuration.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Backpressure { .. }
+            | Self::SymbolsFull { .. }
             | Self::Disk { .. }
             | Self::Locked { .. }
             | Self::Timeout { .. } => true,
@@ -242,5 +312,110 @@ impl Error {
             self,
             Self::Poisoned { .. } | Self::Corrupt { .. } | Self::Closed
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of each kind, in the order of the table.
+    fn all() -> Vec<Error> {
+        let text = String::new;
+        let full = |pressure| Error::Backpressure {
+            pressure,
+            batch_bytes: 0,
+            waited_millis: 0,
+            rows_accepted: 0,
+            positions: None,
+        };
+        let outage = Pressure::Reconnecting {
+            attempts: 1,
+            outage_millis: 1,
+        };
+        let peer = |retryable| Error::Peer {
+            endpoint: text(),
+            reason: text(),
+            retryable,
+        };
+        vec![
+            full(Pressure::Publishing),
+            full(outage),
+            Error::BatchTooLarge {
+                batch_bytes: 0,
+                limit_bytes: 0,
+                limit: "",
+                positions: None,
+            },
+            Error::Timeout {
+                stage: "",
+                waited_millis: 0,
+            },
+            Error::NotDrained {
+                frames: 0,
+                bytes: 0,
+                untaken: 0,
+                waited_millis: 0,
+            },
+            Error::Closed,
+            Error::Misuse(""),
+            Error::Row {
+                table: text(),
+                column: text(),
+                reason: text(),
+            },
+            Error::config("", ""),
+            Error::SymbolsFull {
+                table: text(),
+                column: text(),
+                symbols_max: 0,
+            },
+            peer(true),
+            peer(false),
+            Error::disk("", Path::new(""), 0, io::Error::other("")),
+            Error::Corrupt {
+                path: PathBuf::new(),
+                offset: 0,
+                reason: text(),
+            },
+            Error::Poisoned { cause: text() },
+            Error::Locked {
+                slot: PathBuf::new(),
+                holder: text(),
+                waited_millis: 0,
+            },
+            Error::Unsupported {
+                what: text(),
+                reason: text(),
+                remedy: "",
+            },
+            Error::Internal(text()),
+        ]
+    }
+
+    /// The table of docs/errors.md: code, variant, whether trying again helps.
+    #[test]
+    fn every_code_has_its_row_and_stays_what_it_is() {
+        let table = include_str!("../../docs/errors.md");
+        let rows = table.lines().filter_map(|line| {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let code: u32 = cells[0].parse().ok()?;
+            let variant = cells[1].split('`').nth(1)?.to_owned();
+            Some((code, variant, cells[2] == "yes"))
+        });
+        let listed: Vec<_> = rows.collect();
+        let actual: Vec<_> = all()
+            .iter()
+            .map(|error| {
+                let variant = format!("{error:?}");
+                let end = variant.find(|c: char| !c.is_alphanumeric());
+                let variant = variant[..end.unwrap_or(variant.len())].to_owned();
+                (error.code(), variant, error.is_retryable())
+            })
+            .collect();
+        assert_eq!(listed, actual);
+        let mut codes: Vec<_> = actual.iter().map(|row| row.0).collect();
+        codes.dedup();
+        assert_eq!(codes.len(), actual.len(), "no code twice");
     }
 }

@@ -65,8 +65,8 @@ pub use observe::{
     Publishes, SenderError, ShardState, ShardStatus, Stats, Status, TableRows,
 };
 pub use producer::{
-    Chunk, ColumnId, Nulls, Producer, Receipt, Symbol, TableId, Timestamp, TimestampMicros,
-    TimestampNanos,
+    Chunk, ColumnId, Nulls, PositionWatch, Positions, Producer, Receipt, Symbol, TableId,
+    Timestamp, TimestampMicros, TimestampNanos,
 };
 pub use router::lane::Stage;
 pub use slot::{RecoveryProgress, SetAside};

@@ -87,6 +87,7 @@ fn error_hides_cause() {
             batch_bytes,
             limit_bytes,
             limit,
+            ..
         } = error
         else {
             panic!("{text}");

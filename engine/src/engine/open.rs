@@ -19,7 +19,7 @@ use crate::shard::{Handover, Shard};
 use crate::slot::{
     self, OpenedSlot, RecoveryProgress, RecoveryReport, SetAside, SlotOptions, room,
 };
-use crate::steward::{self, Resolver};
+use crate::steward::{self, Incarnation, Resolver, StewardOptions};
 use crate::units::nanos;
 
 /// How long `connect` waits for the shard's thread; rows are taken anyway afterwards.
@@ -68,7 +68,11 @@ impl Engine {
         }
         let handover = open_slot_watched(&RealFs, &config, &outfit.progress)?;
         warn_of_shortage(&config);
-        let held = HeldLock::new(handover.as_ref().map(|handover| handover.slot.lock.clone()));
+        let held = HeldLock::new(
+            handover
+                .as_ref()
+                .map(|handover| handover.incarnation.clone()),
+        );
         let bell = EventFd::new().map_err(|error| unsupported("eventfd", &error))?;
         let gate = Arc::new(Gate::observed(bell, config.events));
         let report = handover.as_ref().map(|handover| &handover.slot.report);
@@ -80,7 +84,8 @@ impl Engine {
             gate.events.push(Event::Error(lost(set_aside)));
         }
         let notifier = Notifier::spawn(&gate, outfit.handlers)?;
-        let (steward, threads) = steward::spawn(&RealFs, &gate, outfit.resolver)?;
+        let keeping = StewardOptions::of(&config);
+        let (steward, threads) = steward::spawn(&RealFs, &gate, outfit.resolver, keeping)?;
         let io = UringIo::new(Arc::clone(&gate), steward, held.file(), outfit.tap)
             .map_err(|error| unsupported("setting up the shard's ring", &error))?
             .with_tls(tls);
@@ -187,7 +192,7 @@ impl Engine {
 
 /// A producer whose lane has joined the gate's shard.
 pub(crate) fn new_producer(config: &Config, gate: &Arc<Gate>) -> Producer {
-    let (writer, end, lane) = lane::lane(config.intake_ring_bytes);
+    let (writer, end, lane) = lane::lane(config.intake_ring_bytes, &gate.herald);
     gate.join(Arc::clone(&lane), end);
     Producer::new(options(config), Arc::clone(gate), lane, writer)
 }
@@ -276,6 +281,7 @@ fn open_slot_watched(
             sender_id: config.sender_id.clone(),
             segment_bytes: config.segment_bytes,
             total_bytes: config.total_bytes,
+            prefill: config.fills_spares(),
             lock_retry: config.lock_retry,
             progress: progress.clone(),
         },
@@ -315,10 +321,12 @@ pub(crate) fn hand_over(
         .map(|s| s.end - slot::segment::HEADER_BYTES)
         .sum();
     let unacked_bytes = if unacked { stored } else { 0 };
+    let incarnation = Incarnation::new(slot.lock.clone());
     Ok(Handover {
         slot,
         active_tail,
         unacked_bytes,
+        incarnation,
         replay_only,
     })
 }
@@ -350,6 +358,7 @@ fn options(config: &Config) -> ProducerOptions {
         publish_stable: config.durability == Durability::Append,
         has_files,
         keys: config.producer.clone(),
+        symbols_max: config.symbols_max,
     }
 }
 

@@ -206,6 +206,27 @@ counters! {
     orphan_slots,
     /// Gauge: bytes of their segment files.
     orphan_bytes,
+    /// Gauge: bytes of segments that have left the chain and are not removed yet; part of
+    /// `disk_bytes`.
+    unreclaimed_bytes,
+    /// Times the steward died, or could not be started.
+    steward_deaths,
+    /// Times it was started again, in vain or not.
+    steward_respawns,
+    /// Times its thread could not be started.
+    steward_spawn_failures,
+    /// Times it fell behind with removing.
+    steward_escalations,
+    /// Gauge: 1 since the steward was given up and the shard does its work.
+    steward_fallback,
+    /// Requests to the steward that the shard did itself.
+    steward_inline_requests,
+    /// Rotations that found no spare ready.
+    spare_stalls,
+    /// Dictionary epochs begun: the slot was emptied and its symbols numbered anew.
+    symbol_epochs,
+    /// Rows that were in the buffer of a producer when it was dropped, and found no room.
+    rows_dropped_unflushed,
 }
 
 #[cfg(test)]

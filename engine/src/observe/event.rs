@@ -30,6 +30,8 @@ pub enum Category {
     Disk,
     /// The engine itself failed: a thread that panicked, a limit of the slot.
     Fault,
+    /// Rows of a dropped producer that were never accepted.
+    Unflushed,
 }
 
 /// What the engine does about an error.

@@ -71,7 +71,7 @@ impl Ledger {
         let notes = aside.list.capacity();
         drop(aside);
         // They are exchanged.
-        lock(&self.settler).reserve(notes);
+        touch(&mut lock(&self.settler), notes);
     }
 
     /// Notes an accepted entry as (table, rows). `acked` tells how many entries are acked.
@@ -128,7 +128,7 @@ impl Notes {
 
     fn reserve(&mut self, most: usize) {
         let notes = most.max(4 * self.tables.len()) + 2 * SETTLE_EVERY + self.tables.len();
-        self.list.reserve(notes.saturating_sub(self.list.len()));
+        touch(&mut self.list, notes);
     }
 
     fn note(&mut self, seq: u64, rows: impl Iterator<Item = (usize, usize)>, most: usize) {
@@ -168,6 +168,18 @@ impl Notes {
             self.list.push_front(note);
         }
     }
+}
+
+/// Room for `most` notes, written once.
+fn touch(list: &mut VecDeque<Note>, most: usize) {
+    let nothing = Note {
+        seq: 0,
+        rows: 0,
+        table: 0,
+    };
+    let kept = list.len();
+    list.resize(most.max(kept), nothing);
+    list.truncate(kept);
 }
 
 /// The lock if nobody holds it. What it guards is sound wherever its holder panicked.

@@ -1,6 +1,6 @@
 //! The default handler: one log line an event, with the ids that docs/operations.md lists.
 
-use super::event::{ConnectionEvent, DrainerEvent, Policy, SenderError};
+use super::event::{Category, ConnectionEvent, DrainerEvent, Policy, SenderError};
 
 /// Logs an error; `repeats` more of its kind were counted since the last line.
 pub(super) fn error(error: &SenderError, repeats: u64) {
@@ -14,6 +14,13 @@ pub(super) fn error(error: &SenderError, repeats: u64) {
     let status = error.status.map(|status| format!("0x{status:02X}"));
     let (status, wire_seq) = (status.as_deref().unwrap_or("none"), error.wire_seq);
     let (from, to) = error.frames.unzip();
+    if *category == Category::Unflushed {
+        tracing::warn!(
+            repeats,
+            "FB-P001 producer dropped with unpublished rows: {message}"
+        );
+        return;
+    }
     match policy {
         Policy::Terminal => tracing::error!(
             ?category,

@@ -1,10 +1,11 @@
 //! When a producer publishes by itself.
 //!
-//! Rows are counted anyway. Bytes cost a look at every column, so they are looked at again only
-//! when half of what is left could be full at the present size of a row. The interval is looked
-//! at on every row with the coarse clock, which has the resolution of the kernel's tick.
+//! Rows are counted anyway. Bytes cost a look at the columns of the row's table; those of the other
+//! tables are remembered. The interval is looked at on every row with the coarse clock, which has
+//! the resolution of the kernel's tick.
 
 use super::Producer;
+use super::table::Table;
 use crate::config::AutoFlush;
 use crate::error::Error;
 use crate::io::sys::coarse_nanos;
@@ -15,8 +16,8 @@ pub(super) struct Triggers {
     rows: usize,
     bytes: usize,
     interval: u64,
-    /// Rows at which bytes are looked at again.
-    look_at: usize,
+    /// Bytes of all tables as each was looked at last.
+    buffered: usize,
     /// When the batch's first row was completed.
     since: u64,
 }
@@ -29,9 +30,15 @@ impl Triggers {
             rows: keys.rows.unwrap_or(usize::MAX),
             bytes: keys.bytes.unwrap_or(usize::MAX),
             interval: keys.interval.map_or(u64::MAX, nanos),
-            look_at: 1,
+            buffered: 0,
             since: 0,
         }
+    }
+
+    /// The buffer is empty.
+    #[inline]
+    pub(super) fn start_batch(&mut self) {
+        self.buffered = 0;
     }
 
     /// Whether there is any: the only thing that a row without them costs.
@@ -44,11 +51,8 @@ impl Producer {
     /// A row was completed: publishes if a trigger says so.
     #[cold]
     pub(super) fn after_row(&mut self) -> Result<(), Error> {
-        if self.rows == 1 {
-            self.triggers.look_at = 1;
-            if self.triggers.interval != u64::MAX {
-                self.triggers.since = coarse_nanos();
-            }
+        if self.rows == 1 && self.triggers.interval != u64::MAX {
+            self.triggers.since = coarse_nanos();
         }
         if self.rows >= self.triggers.rows || self.is_too_old() || self.has_too_many_bytes() {
             self.auto_publish()?;
@@ -63,14 +67,27 @@ impl Producer {
     }
 
     fn has_too_many_bytes(&mut self) -> bool {
-        if self.triggers.bytes == usize::MAX || self.rows < self.triggers.look_at {
+        if self.triggers.bytes == usize::MAX {
             return false;
         }
-        let bytes = self.buffered_bytes();
-        let left = self.triggers.bytes.saturating_sub(bytes);
-        let row = bytes.div_ceil(self.rows).max(1);
-        self.triggers.look_at = self.rows + (left / row / 2).max(1);
-        left == 0
+        let table = &mut self.tables[self.current];
+        let bytes = table.encoded_len();
+        let before = std::mem::replace(&mut table.bytes_seen, bytes);
+        self.triggers.buffered = self.triggers.buffered - before + bytes;
+        self.triggers.buffered >= self.triggers.bytes
+    }
+
+    /// The buffer holds other rows than before.
+    pub(super) fn recount_bytes(&mut self) {
+        self.triggers.buffered = 0;
+        for table in &mut self.tables {
+            table.bytes_seen = if table.rows > 0 {
+                table.encoded_len()
+            } else {
+                0
+            };
+            self.triggers.buffered += table.bytes_seen;
+        }
     }
 
     fn auto_publish(&mut self) -> Result<(), Error> {
@@ -79,12 +96,8 @@ impl Producer {
 
     /// Bytes of the buffered rows as they are encoded (symbols at four bytes each).
     pub fn buffered_bytes(&self) -> usize {
-        self.tables
-            .iter()
-            .filter(|table| table.rows > 0)
-            .flat_map(|table| &table.columns)
-            .map(|column| column.buffer.encoded_len())
-            .sum()
+        let filled = self.tables.iter().filter(|table| table.rows > 0);
+        filled.map(Table::encoded_len).sum()
     }
 
     /// For duty cycles: publishes if the oldest buffered row is older than `auto_flush_interval`,

@@ -59,8 +59,16 @@ impl Producer {
         let place = self.current;
         let outcome = self.switch_table(chunk.table).and_then(|()| {
             self.stamp_chunk(chunk, &mut scratch.added)
+                .map_err(|(column, reason)| (column, Unresolved::Refused(reason)))
                 .and_then(|()| self.resolve(chunk, &mut scratch))
-                .map_err(|(column, reason)| self.refuse_chunk(chunk, &column, reason))?;
+                .map_err(|(column, cause)| match cause {
+                    Unresolved::Refused(reason) => self.refuse_chunk(chunk, &column, reason),
+                    Unresolved::Full => {
+                        let error = self.symbols_full(&column);
+                        self.count_refused_chunk(chunk.rows(), &error);
+                        error
+                    }
+                })?;
             let mut source = Sliced::new(chunk, &scratch, self.current);
             let outcome = self.publish_parts(&mut source, limit);
             outcome.map_err(|stopped| {
@@ -71,7 +79,10 @@ impl Producer {
         });
         self.current = place;
         self.scratch = scratch;
-        self.symbols.next_batch();
+        if outcome.is_err() {
+            self.symbols.rewind_all();
+        }
+        self.next_symbols();
         outcome
     }
 
@@ -90,7 +101,7 @@ impl Producer {
         &mut self,
         chunk: &Chunk<'_>,
         scratch: &mut Scratch,
-    ) -> Result<(), (String, String)> {
+    ) -> Result<(), (String, Unresolved)> {
         let symbolic = chunk
             .columns
             .iter()
@@ -113,8 +124,7 @@ impl Producer {
         column: &Column<'_>,
         ids: &mut Vec<u32>,
         known: &mut Vec<u32>,
-    ) -> Result<(), String> {
-        const FULL: &str = "this producer holds 1,000,000 symbols";
+    ) -> Result<(), Unresolved> {
         let validity = column.slice.validity;
         let valid = |row: usize| validity.is_none_or(|valid| valid.is_valid(row));
         match column.symbols {
@@ -122,9 +132,15 @@ impl Producer {
             Some(Texts::Handles(handles)) => {
                 for (row, symbol) in handles.iter().enumerate() {
                     if symbol.owner != self.id && valid(row) {
-                        return Err(format!("row {row}: a symbol of another producer"));
+                        let reason = format!("row {row}: a symbol of another producer");
+                        return Err(Unresolved::Refused(reason));
                     }
-                    ids.push(symbol.id);
+                    let id = if valid(row) {
+                        self.id_of(*symbol).ok_or(Unresolved::Full)?
+                    } else {
+                        0
+                    };
+                    ids.push(id);
                 }
             }
             Some(Texts::Codes { codes, dictionary }) => {
@@ -137,7 +153,8 @@ impl Producer {
                     }
                     let place = &mut known[*code as usize];
                     if *place == u32::MAX {
-                        *place = self.symbols.id(dictionary[*code as usize]).ok_or(FULL)?;
+                        let text = dictionary[*code as usize];
+                        *place = self.id_of_text(text).ok_or(Unresolved::Full)?;
                     }
                     ids.push(*place);
                 }
@@ -146,7 +163,7 @@ impl Producer {
                 for (row, pair) in offsets.windows(2).enumerate() {
                     let text = &text[pair[0] as usize..pair[1] as usize];
                     let id = if valid(row) {
-                        self.symbols.id(text).ok_or(FULL)?
+                        self.id_of_text(text).ok_or(Unresolved::Full)?
                     } else {
                         0
                     };
@@ -156,6 +173,14 @@ impl Producer {
         }
         Ok(())
     }
+}
+
+/// Why a symbol has no id.
+enum Unresolved {
+    /// The slot has no room for it.
+    Full,
+    /// It cannot be sent as it is.
+    Refused(String),
 }
 
 /// A chunk whose symbols have ids.

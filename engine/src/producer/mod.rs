@@ -10,9 +10,11 @@ mod auto_flush;
 mod chunk;
 mod chunk_publish;
 mod chunk_stamps;
+mod handles;
 mod names;
 mod parts;
 mod plan;
+mod positions;
 mod prepared;
 mod publish;
 mod receipt;
@@ -28,6 +30,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 pub use chunk::{Chunk, Nulls};
+pub use positions::{PositionWatch, Positions};
 pub use prepared::{ColumnId, Symbol, TableId};
 pub use receipt::Receipt;
 pub use timestamp::{Timestamp, TimestampMicros, TimestampNanos};
@@ -37,9 +40,11 @@ use self::chunk_publish::Scratch;
 use self::parts::Pieces;
 use self::plan::Plan;
 use self::stamps::Stamps;
-use self::symbols::Symbols;
+use self::symbols::{Mark, Symbols};
 use self::table::Table;
 use crate::config::ProducerKeys;
+use crate::error::Error;
+use crate::observe::{Category, Event, Policy, SenderError};
 use crate::router::gate::Gate;
 use crate::router::lane::{Lane, Stage};
 use crate::router::ring::Writer;
@@ -63,6 +68,8 @@ pub(crate) struct ProducerOptions {
     pub(crate) has_files: bool,
     /// What the connect string says of rows.
     pub(crate) keys: ProducerKeys,
+    /// Most symbols of the slot.
+    pub(crate) symbols_max: u32,
 }
 
 /// A handle for one application thread: collects rows and publishes them as batches.
@@ -87,12 +94,14 @@ pub struct Producer {
     writer: Writer,
     /// Entries published so far.
     published: u64,
+    /// The last position that was accepted.
+    position: Option<u64>,
     tables: Vec<Table>,
     /// Table of the row under construction, or of the last row.
     current: usize,
     row_open: bool,
     /// Symbols used before the row under construction.
-    symbol_mark: usize,
+    symbol_mark: Mark,
     rows: usize,
     symbols: Symbols,
     plan: Plan,
@@ -125,10 +134,11 @@ impl Producer {
             lane,
             writer,
             published: 0,
+            position: None,
             tables: Vec::new(),
             current: 0,
             row_open: false,
-            symbol_mark: 0,
+            symbol_mark: Mark::default(),
             rows: 0,
             symbols: Symbols::default(),
             plan: Plan::default(),
@@ -145,13 +155,58 @@ impl Producer {
 }
 
 impl Drop for Producer {
+    /// Publishes what is buffered if there is room. It never waits: what is refused is gone, and
+    /// counted (`rows_dropped_unflushed`), told as an event and logged (FB-P001). A row that was
+    /// begun and not completed is left out.
     fn drop(&mut self) {
         self.discard_row();
-        if self.rows > 0 && self.try_publish().is_err() {
-            let rows = self.rows;
-            tracing::warn!(rows, "FB-P001 producer dropped with unpublished rows");
+        if self.rows > 0
+            && let Err(error) = self.try_flush()
+        {
+            self.tell_dropped(&error);
         }
         self.lane.leave();
         self.gate.knock();
     }
 }
+
+impl Producer {
+    #[cold]
+    fn tell_dropped(&self, error: &Error) {
+        let rows = self.rows;
+        let counters = &self.gate.counters;
+        counters.rows_dropped_unflushed.add_shared(rows as u64);
+        if self.gate.is_shut() {
+            // Nobody is left who would tell an event.
+            tracing::warn!(
+                rows,
+                "FB-P001 producer dropped with unpublished rows: {error}"
+            );
+            return;
+        }
+        let message = format!("{rows} rows of a dropped producer were not published: {error}");
+        let told = SenderError::new(Category::Unflushed, Policy::Abandoned, message);
+        self.gate.events.push(Event::Error(told));
+    }
+}
+
+/// A producer may move to another thread; it is not shared. Handles that are shared by design
+/// can be.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    const fn is_send_and_sync<T: Send + Sync>() {}
+    is_send::<Producer>();
+    is_send_and_sync::<Receipt>();
+    is_send_and_sync::<PositionWatch>();
+    is_send_and_sync::<Error>();
+};
+
+/// A `Producer` that is `Sync` would make the choice below ambiguous.
+const _: () = {
+    trait Ambiguous<A> {
+        fn choose() {}
+    }
+    impl<T: ?Sized> Ambiguous<()> for T {}
+    impl<T: ?Sized + Sync> Ambiguous<u8> for T {}
+    let _ = <Producer as Ambiguous<_>>::choose;
+};

@@ -122,7 +122,7 @@ impl Producer {
         while at < rows {
             let part = at..rows.min(at + step);
             let count = part.len();
-            self.symbols.next_batch();
+            self.symbols.restart_uses();
             let header = source.size(part.clone(), &mut self.symbols, &mut self.plan, 0);
             let judged = match &header {
                 Some(header) => self.check_size(header).map(|()| header.entry_bytes()),
@@ -156,7 +156,7 @@ impl Producer {
         }
         let now = monotonic_nanos();
         for (index, (rows, _)) in group.iter().enumerate() {
-            self.symbols.next_batch();
+            self.symbols.restart_uses();
             let (symbols, plan) = (&mut self.symbols, &mut self.plan);
             let header = source
                 .size(rows.clone(), symbols, plan, now)
@@ -237,10 +237,11 @@ impl Producer {
                 *table = table.slice(gone..table.rows);
             }
         }
-        self.symbols.next_batch();
+        self.symbols.restart_uses();
         for table in &self.tables {
             mark_symbols(table, &mut self.symbols);
         }
+        self.recount_bytes();
     }
 
     /// Sizes what cutting a batch needs, where a batch of these tables may need it.

@@ -60,7 +60,8 @@ impl Plan {
         Some(EntryHeader {
             accepted_ns,
             rows: size(rows)?,
-            tables,
+            tables: u16::try_from(tables).ok()?,
+            symbol_table: symbols.number(),
             symbols: size(used)?,
             symbol_bytes: size(used * SYMBOL_HEAD_BYTES + text_bytes)?,
             runs: size(self.runs.len())?,

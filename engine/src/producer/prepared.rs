@@ -114,16 +114,18 @@ impl Producer {
                 "a symbol of {bytes} bytes, at most {SYMBOL_BYTES_MAX}"
             )));
         }
-        match self.symbols.id(text) {
+        match self.symbols.handle(text) {
             Some(id) => Ok(Symbol { owner: self.id, id }),
-            None => Err(refused("this producer holds 1,000,000 symbols".to_owned())),
+            None => Err(refused(
+                "this producer holds 1,000,000 interned symbols".to_owned(),
+            )),
         }
     }
 
     /// Makes everything ready that batches of up to `rows` rows need, so that filling and
     /// publishing them allocates nothing and meets no new page: the buffers of the tables named
     /// here and of those prepared before (a column that comes later costs its making, no more),
-    /// the memory for cutting batches, the notes of what is acked. Values of varying size are
+    /// the interned symbols, the memory for cutting batches, the notes of what is acked. Values of varying size are
     /// taken to have 64 bytes on average.
     pub fn warm(&mut self, tables: &[&str], rows: usize) -> Result<(), Error> {
         self.not_in_a_row()?;
@@ -134,9 +136,11 @@ impl Producer {
             table.warm(rows);
         }
         self.warm_pieces(rows);
+        self.symbols.warm();
         let columns = self.tables.iter().map(|table| table.columns.len().max(16));
         self.plan.reserve(columns.sum());
         self.lane.ledger.reserve();
+        self.lane.marks.reserve();
         Ok(())
     }
 
@@ -235,12 +239,44 @@ impl Producer {
         if symbol.owner != self.id {
             return Err(self.foreign_symbol(column));
         }
+        let id = match self.symbols.id_of(symbol.id) {
+            Some(id) => id,
+            None => self.new_put(column, symbol)?,
+        };
         let put = self.put(column, column.ty == ColumnType::Symbol, |buffer| {
-            buffer.push_symbol(symbol.id);
+            buffer.push_symbol(id);
             Ok(())
         })?;
-        put.symbols.mark_used(symbol.id);
+        put.symbols.mark_used(id);
         Ok(put)
+    }
+
+    /// The id of a symbol that the table of ids does not hold yet.
+    #[cold]
+    fn new_put(&mut self, column: ColumnId, symbol: Symbol) -> Result<u32, Error> {
+        if !self.is_here(column) {
+            return Err(self.misput(column, false, false));
+        }
+        if let Some(id) = self.id_of(symbol) {
+            return Ok(id);
+        }
+        let name = &self.tables[self.current].columns[usize::from(column.index)].name;
+        let name = name.clone();
+        Err(self.refuse_symbol(&name))
+    }
+
+    /// The id of a symbol of this producer; `None` if the slot has no room for it.
+    #[inline]
+    pub(super) fn id_of(&mut self, symbol: Symbol) -> Option<u32> {
+        let known = self.symbols.id_of(symbol.id);
+        known.or_else(|| self.new_symbol(|symbols| symbols.add_handle(symbol.id)))
+    }
+
+    /// The id of a text; `None` if the slot has no room for it.
+    #[inline]
+    pub(super) fn id_of_text(&mut self, text: &str) -> Option<u32> {
+        let known = self.symbols.find(text);
+        known.or_else(|| self.new_symbol(|symbols| symbols.add(text)))
     }
 
     put!(

@@ -64,7 +64,7 @@ impl Producer {
         receipt.wait(self.options.flush_stage, self.options.flush_limit)
     }
 
-    /// Bytes that are free in this producer's ring, by one relaxed load; 0 while
+    /// Bytes that are free in this producer's ring, by two relaxed loads; 0 while
     /// `sf_max_total_bytes` is used up.
     #[inline]
     pub fn headroom(&self) -> u64 {
@@ -115,7 +115,7 @@ impl Producer {
         gate.knock();
         let mut stalled = false;
         if !limit.is_zero() {
-            let roomy = self.lane.wait(limit, || {
+            let roomy = self.lane.wait(Stage::Accepted, limit, || {
                 if !stalled && gate.is_full() {
                     stalled = true;
                     gate.counters.backpressure_stalls.add_shared(1);
@@ -134,6 +134,7 @@ impl Producer {
             batch_bytes: bytes,
             waited_millis: millis(start.elapsed()),
             rows_accepted: 0,
+            positions: None,
         })
     }
 
@@ -217,6 +218,7 @@ impl Producer {
             batch_bytes: u64::from(u32::MAX),
             limit_bytes: self.options.message_bytes_max.0,
             limit: self.options.message_bytes_max.1,
+            positions: None,
         }
     }
 
@@ -232,6 +234,7 @@ impl Producer {
                 batch_bytes,
                 limit_bytes,
                 limit,
+                positions: None,
             });
         }
         let (entry_bytes, ring) = (header.entry_bytes(), self.writer.payload_bytes_max());
@@ -240,6 +243,7 @@ impl Producer {
                 batch_bytes: entry_bytes as u64,
                 limit_bytes: ring as u64,
                 limit: "intake_ring_bytes (an entry fills at most half of it)",
+                positions: None,
             });
         }
         Ok(())
@@ -252,8 +256,16 @@ impl Producer {
                 table.clear();
             }
         }
-        self.symbols.next_batch();
+        self.next_symbols();
         self.rows = 0;
+        self.triggers.start_batch();
+    }
+
+    /// The next batch's symbols begin, with a table of their own if the dictionary is a new one.
+    #[inline]
+    pub(super) fn next_symbols(&mut self) {
+        let epoch = self.gate.counters.symbol_epochs.get();
+        self.symbols.next_batch(self.published, epoch);
     }
 
     pub(super) fn receipt(&self) -> Receipt {

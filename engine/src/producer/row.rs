@@ -122,6 +122,7 @@ impl Producer {
     /// Forgets all buffered rows, the one under construction included. Their columns stay known.
     pub fn clear(&mut self) {
         self.discard_row();
+        self.symbols.rewind_all();
         self.start_batch();
     }
 

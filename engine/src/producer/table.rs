@@ -38,6 +38,8 @@ pub(super) struct Table {
     known: usize,
     /// Rows that a new column is sized for.
     warm_rows: usize,
+    /// Encoded bytes when they were last asked for.
+    pub(super) bytes_seen: usize,
 }
 
 impl Table {
@@ -51,6 +53,7 @@ impl Table {
             set: 0,
             known: 0,
             warm_rows: 0,
+            bytes_seen: 0,
         }
     }
 
@@ -209,6 +212,14 @@ impl Table {
         }
     }
 
+    /// Bytes of the columns as they are encoded.
+    pub(super) fn encoded_len(&self) -> usize {
+        self.columns
+            .iter()
+            .map(|column| column.buffer.encoded_len())
+            .sum()
+    }
+
     /// Whether both have the same columns in the same order.
     pub(super) fn has_columns_of(&self, other: &Self) -> bool {
         let same = |(a, b): (&Column, &Column)| {
@@ -242,6 +253,7 @@ impl Table {
             column.buffer.clear();
         }
         self.rows = 0;
+        self.bytes_seen = 0;
     }
 }
 

@@ -22,6 +22,8 @@ struct Source {
     /// Its number in the progress.
     lane: usize,
     taken: u64,
+    /// The next entry waits for room in the dictionary.
+    blocked: bool,
     /// An entry cannot be journaled: it and those behind it stay in the ring, counted as lost.
     refused: bool,
 }
@@ -55,6 +57,7 @@ impl Intake {
                 map: SymbolMap::default(),
                 lane,
                 taken: 0,
+                blocked: false,
                 refused: false,
             });
         }
@@ -65,6 +68,25 @@ impl Intake {
         self.sources
             .iter()
             .all(|source| source.refused || source.end.reader.is_empty())
+    }
+
+    /// Whether there is something that the last turn did not leave lying.
+    pub(crate) fn has_input(&self) -> bool {
+        let waits = |source: &Source| !source.blocked && !source.refused;
+        match self.stall {
+            None | Some(Stall::Symbols) => {
+                let mut sources = self.sources.iter().filter(|source| waits(source));
+                sources.any(|source| !source.end.reader.is_empty())
+            }
+            Some(_) => false,
+        }
+    }
+
+    /// The dictionary is empty again: no id means anything any more.
+    pub(crate) fn begin_epoch(&mut self) {
+        for source in &mut self.sources {
+            source.map.forget(0);
+        }
     }
 
     /// Takes up to [`TURN_BYTES_MAX`] bytes of entries; `true` if there was any.
@@ -83,16 +105,27 @@ impl Intake {
             let source = &mut self.sources[index];
             let gate = &self.gate;
             let before = source.taken;
+            source.blocked = false;
             let outcome = source.drain(&mut budget, io, journal, progress, sent, gate);
             if source.taken > before {
-                // Room in the ring: whoever waits for it looks again.
+                // Room in the ring: whoever waits for it looks again. What is taken counts among
+                // the symbols.
+                gate.counters.symbols.set(journal.dictionary.len().into());
                 source.end.lane.take(source.taken);
-                source.end.lane.notify();
+                source.end.lane.notify(Stage::Accepted);
             }
-            if let Err(stall) = outcome {
-                self.stall = Some(stall);
-                self.next = index;
-                break;
+            match outcome {
+                Ok(()) => {}
+                Err(Stall::Symbols) => {
+                    // Other lanes may need no new symbol.
+                    source.blocked = true;
+                    self.stall = Some(Stall::Symbols);
+                }
+                Err(stall) => {
+                    self.stall = Some(stall);
+                    self.next = index;
+                    break;
+                }
             }
             if budget == 0 {
                 self.next = (index + 1) % count;
@@ -146,9 +179,10 @@ impl Source {
             let room = entry.header.message_bytes_max();
             journal.make_room(io, room, sent)?;
             let known = journal.dictionary.len();
+            let symbols_max = journal.symbols_max();
             let outcome = self
                 .map
-                .learn(&entry, &mut journal.dictionary)
+                .learn(&entry, &mut journal.dictionary, symbols_max)
                 .and_then(|()| {
                     let (payload, dictionary) = journal.payload_mut(room);
                     assemble(&entry, &self.map, dictionary, known, payload)
@@ -159,6 +193,9 @@ impl Source {
                     // Ids that no frame introduced must not stay.
                     self.map.forget(known);
                     journal.dictionary.truncate(known);
+                    if matches!(refusal, Refusal::Full(_)) {
+                        return Err(Stall::Symbols);
+                    }
                     gate.fail_as(Category::Fault, local_fault(refusal));
                     self.refused = true;
                     return Ok(());
@@ -184,11 +221,5 @@ impl Source {
 }
 
 fn local_fault(refusal: Refusal) -> Terminal {
-    let way_out = match refusal {
-        Refusal::Full(_) => {
-            "send fewer distinct symbols (VARCHAR takes any), or use a new sender_id"
-        }
-        Refusal::Malformed => "this is a bug of forebay",
-    };
-    Terminal::local(format!("{refusal}; {way_out}"))
+    Terminal::local(format!("{refusal}; this is a bug of forebay"))
 }

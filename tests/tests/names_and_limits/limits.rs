@@ -13,6 +13,7 @@ fn too_large(outcome: Result<impl Sized, Error>, key: &str, most: u64) {
         batch_bytes,
         limit_bytes,
         limit,
+        ..
     } = error
     else {
         panic!("{error:?}");

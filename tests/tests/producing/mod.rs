@@ -49,8 +49,13 @@ pub(crate) fn serve(dir: &Path, address: SocketAddr) -> Sink {
 
 /// An engine for a server at `address`, which need not be there yet.
 pub(crate) fn connect(address: SocketAddr, more: &str) -> Engine {
+    let close = if more.contains("close_flush_timeout_millis") {
+        ""
+    } else {
+        "close_flush_timeout_millis=30000;"
+    };
     Engine::connect(&format!(
-        "ws::addr={address};initial_connect_retry=async;close_flush_timeout_millis=30000;\
+        "ws::addr={address};initial_connect_retry=async;{close}\
          reconnect_initial_backoff_millis=5;reconnect_max_backoff_millis=50;pin=off;{more}"
     ))
     .unwrap()
@@ -74,7 +79,10 @@ pub(crate) fn row(producer: &mut Producer, table: &str, n: u64, text: &str) {
 /// The rows of `table` in the order in which the server stored them.
 pub(crate) fn stored_rows(dir: &Path, table: &str) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(dir.join(format!("{table}.ndjson"))).unwrap_or_default();
-    text.lines()
+    // The last line may be half-written.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole
+        .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
 }

@@ -1,0 +1,127 @@
+//! The application's positions: an offset in its input, a sequence number of its exchange.
+//!
+//! Whoever feeds an engine from something that can be read again wants to know from where. A
+//! position handed over with a flush comes back once everything up to it has reached a stage.
+
+use std::sync::Arc;
+
+use super::Producer;
+use crate::error::Error;
+use crate::router::gate::Gate;
+use crate::router::lane::{Lane, Stage};
+
+/// The highest position up to which everything has reached each stage; `None` where no position
+/// has, or where the configuration knows no such stage.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Positions {
+    /// In the shard's ring, see [`Stage::Accepted`].
+    pub accepted: Option<u64>,
+    /// In the journal.
+    pub written: Option<u64>,
+    /// Covered by an fdatasync.
+    pub stable: Option<u64>,
+    /// Confirmed by the server.
+    pub acked: Option<u64>,
+    /// Confirmed by a durable acknowledgement.
+    pub durable: Option<u64>,
+}
+
+/// Shows a producer's [`Positions`] to other threads, also when the producer is gone.
+#[derive(Debug, Clone)]
+pub struct PositionWatch {
+    gate: Arc<Gate>,
+    lane: Arc<Lane>,
+    has_files: bool,
+}
+
+impl PositionWatch {
+    /// How far the producer's positions have come: some hundred loads, no lock, no wait. A
+    /// position is never told early; with more than 256 of them on their way to a stage it may be
+    /// told late, with one of the next.
+    pub fn progress(&self) -> Positions {
+        positions(&self.gate, &self.lane, self.has_files)
+    }
+}
+
+fn positions(gate: &Gate, lane: &Lane, has_files: bool) -> Positions {
+    let passed = |stage| lane.marks.passed(stage, lane.reached(stage));
+    let on_disk = |stage| has_files.then(|| passed(stage)).flatten();
+    Positions {
+        accepted: passed(Stage::Accepted),
+        written: on_disk(Stage::Written),
+        stable: on_disk(Stage::Stable),
+        acked: passed(Stage::Acked),
+        durable: gate
+            .expects_durable()
+            .then(|| passed(Stage::Durable))
+            .flatten(),
+    }
+}
+
+impl Producer {
+    /// As [`flush`](Self::flush); the rows published so far are everything up to `position`, which
+    /// [`progress`](Self::progress) then reports stage by stage. Positions must not fall. A
+    /// refusal carries the first and the last position that it concerns.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), forebay::Error> {
+    /// # let engine = forebay::Engine::connect("ws::addr=localhost:9000;")?;
+    /// # let mut rows = engine.producer()?;
+    /// # let (offset, commit) = (17u64, |_offset| {});
+    /// rows.flush_at(offset)?;
+    /// if let Some(safe) = rows.progress().acked {
+    ///     commit(safe); // everything up to here is in the database
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn flush_at(&mut self, position: u64) -> Result<(), Error> {
+        let span = self.span_to(position)?;
+        let outcome = self.publish();
+        let receipt = outcome.map_err(|error| error.with_positions(span))?;
+        self.mark(position);
+        receipt.wait(self.options.flush_stage, self.options.flush_limit)
+    }
+
+    /// As [`flush_at`](Self::flush_at), but never waits: see [`try_flush`](Self::try_flush).
+    pub fn try_flush_at(&mut self, position: u64) -> Result<(), Error> {
+        let span = self.span_to(position)?;
+        let outcome = self.try_flush();
+        outcome.map_err(|error| error.with_positions(span))?;
+        self.mark(position);
+        Ok(())
+    }
+
+    /// How far the positions have come, see [`PositionWatch::progress`].
+    pub fn progress(&self) -> Positions {
+        positions(&self.gate, &self.lane, self.options.has_files)
+    }
+
+    /// The same for other threads.
+    pub fn watch_progress(&self) -> PositionWatch {
+        PositionWatch {
+            gate: Arc::clone(&self.gate),
+            lane: Arc::clone(&self.lane),
+            has_files: self.options.has_files,
+        }
+    }
+
+    /// The positions that a flush at `position` is about.
+    fn span_to(&self, position: u64) -> Result<(u64, u64), Error> {
+        match self.position {
+            _ if position == u64::MAX => Err(Error::Misuse("a position below u64::MAX, please")),
+            Some(last) if position < last => Err(Error::Misuse(
+                "a position lower than one that was accepted: positions must not fall",
+            )),
+            Some(last) => Ok((position.min(last + 1), position)),
+            None => Ok((0, position)),
+        }
+    }
+
+    fn mark(&mut self, position: u64) {
+        self.position = Some(position);
+        let lane = &self.lane;
+        lane.marks
+            .note(self.published, position, |stage| lane.reached(stage));
+    }
+}
