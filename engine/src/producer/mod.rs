@@ -4,6 +4,8 @@
 //! them once, straight into the shard's ring. Nothing here blocks except `publish` on a full ring
 //! and `flush` on its stage, both with a time limit.
 
+#[cfg(feature = "arrow")]
+mod arrow;
 mod auto_flush;
 mod chunk;
 mod chunk_publish;
