@@ -25,7 +25,7 @@ impl Client {
     pub fn connect() -> Result<Self, Failure> {
         let mut world = InstantLoop::open("ws::addr=127.0.0.1:1;")?;
         world.record_messages(true);
-        let producer = world.producer();
+        let producer = world.producer()?;
         for _ in 0..TURNS_MAX {
             if world.stats().connected == 1 {
                 return Ok(Self { world, producer });

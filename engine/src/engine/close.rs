@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Engine;
 use crate::error::Error;
+use crate::intake::RingFile;
 use crate::io::Fs;
 use crate::io::sys::{RealFs, monotonic_nanos};
 use crate::router::gate::lock;
@@ -104,6 +105,8 @@ pub(crate) fn hand_back(fs: &dyn Fs, remains: Remains) -> Result<(), Error> {
     let Some(left) = remains.slot else {
         return Ok(());
     };
+    // The intake first: with it gone, what is left is a slot like any other.
+    let cleared = RingFile::remove_all(&remains.rings);
     let mut files = left.files;
     let lock = files.lock.clone();
     let outcome = if remains.frames == 0 && remains.poisoned.is_none() {
@@ -125,5 +128,5 @@ pub(crate) fn hand_back(fs: &dyn Fs, remains: Remains) -> Result<(), Error> {
     };
     fs.unlock(&lock)
         .map_err(|source| Error::disk("unlock", &files.dir, 0, source))?;
-    outcome
+    cleared.and(outcome)
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::{File, Pinned};
 use crate::config::Secret;
 use crate::fsn::{Fsn, Generation};
+use crate::intake::RingFile;
 use crate::steward::Rejected;
 
 /// Names an operation in flight; chosen by the shard, returned with the completion.
@@ -96,6 +97,8 @@ pub(crate) enum Request {
         /// The last handle.
         file: File,
     },
+    /// Remove the file of an intake ring that holds nothing more.
+    RemoveRing(RingFile),
     /// Resolve a host name and read a secret.
     Resolve(Asked),
 }
@@ -156,7 +159,7 @@ pub(crate) enum Reply {
     },
     /// Answer to [`Request::Keep`].
     Kept(io::Result<()>),
-    /// Answer to [`Request::Close`].
+    /// Answer to [`Request::Close`] and [`Request::RemoveRing`].
     Closed,
     /// Answer to [`Request::Resolve`].
     Resolved(Found),

@@ -206,6 +206,16 @@ counters! {
     orphan_slots,
     /// Gauge: bytes of their segment files.
     orphan_bytes,
+    /// Batches taken over at start from the intake of an earlier process, to be delivered.
+    intake_entries_recovered,
+    /// Batches found in the intake at start whose frames were in the journal.
+    intake_entries_skipped,
+    /// Rings of the intake of which something is not delivered: gone, damaged, of another boot.
+    intake_rings_lost,
+    /// Batches in them that could be counted.
+    intake_entries_lost,
+    /// Bytes of them; of rings that are gone, what they could hold.
+    intake_bytes_lost,
 }
 
 #[cfg(test)]

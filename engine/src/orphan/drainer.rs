@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::stop::Stop;
-use crate::config::{Config, Durability};
-use crate::engine::{hand_back, hand_over};
+use crate::config::{Config, Durability, IntakeKeys};
+use crate::engine::{OpenedIntake, hand_back, hand_over};
 use crate::error::Error;
 use crate::io::Fs;
 use crate::io::sys::{EventFd, RealFs, monotonic_nanos};
@@ -119,8 +119,11 @@ impl Job {
         let (dir, lock) = (slot.dir.clone(), slot.lock.clone());
         let config = shard_config(&self.config, &self.name);
         let tls = tls::client(&config)?;
-        let handover = hand_over(&RealFs, slot, true)?;
+        let intake = OpenedIntake::open(&slot, &config)?;
+        let mut handover = hand_over(&RealFs, slot, !intake.is_filled())?;
+        handover.journal_first = true;
         let gate = Arc::new(Gate::new(EventFd::new().map_err(unsupported)?));
+        intake.join(&gate);
         let (steward, threads) = steward::spawn(&RealFs, &gate, steward::system())?;
         let io = UringIo::new(Arc::clone(&gate), steward, Some(&lock), None)
             .map_err(unsupported)?
@@ -142,7 +145,7 @@ impl Job {
         let outcome = if let Some(cause) = &remains.poisoned {
             // The disk failed: what the server said is not the reason that the slot stays.
             Outcome::postponed(&format!("the journal is poisoned: {cause}"))
-        } else if remains.frames == 0 {
+        } else if remains.frames == 0 && remains.untaken == 0 {
             Outcome::Drained { acked }
         } else if let Some(terminal) = gate.terminal() {
             let reason = terminal.to_error().to_string();
@@ -185,11 +188,15 @@ impl Job {
 fn shard_config(config: &Config, name: &str) -> Config {
     Config {
         sender_id: name.to_owned(),
-        // Nothing is appended, so there is nothing to sync but records, which always are.
+        // What is appended from an intake was accepted and promised no more.
         durability: Durability::Memory,
         spin: Duration::ZERO,
         idle_spin: false,
         memory_budget_bytes: MEMORY_BUDGET_BYTES,
+        intake: IntakeKeys {
+            dir: None,
+            ..config.intake.clone()
+        },
         ..config.clone()
     }
 }
@@ -250,10 +257,7 @@ impl<'a> Watch<'a> {
             self.noted_at = now;
         }
         // A shard ends only when it is told to.
-        if self.gate.terminal().is_some()
-            || self.gate.counters.unacked_frames.get() == 0
-            || (self.job.once && rounds > 0)
-        {
+        if self.gate.terminal().is_some() || self.gate.is_acked() || (self.job.once && rounds > 0) {
             self.gate.close(now);
         }
     }

@@ -9,8 +9,10 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::gate::lock;
+use super::region::Region;
 use super::ring::{self, Reader, Writer};
 use super::wakers::Wakers;
+use crate::intake::{LeftRing, RingFile};
 use crate::io::sys::{futex_wait, futex_wake};
 use crate::observe::Ledger;
 
@@ -60,6 +62,8 @@ pub(crate) struct Lane {
     wakers: Mutex<Wakers>,
     wakers_armed: AtomicBool,
     producer_gone: AtomicBool,
+    /// Bytes of the ring.
+    pub ring_bytes: u64,
     /// Rows per table of the entries that are not acked.
     pub ledger: Ledger,
 }
@@ -71,20 +75,43 @@ pub(crate) struct LaneEnd {
     pub reader: Reader,
     /// Shared state.
     pub lane: Arc<Lane>,
+    /// The ring's file, in an intake that survives a kill.
+    pub file: Option<RingFile>,
+    /// An earlier process filled the ring: it goes before all others.
+    pub left: bool,
 }
 
-/// Makes a lane with a ring of `capacity` bytes.
-pub(crate) fn lane(capacity: usize) -> (Writer, LaneEnd, Arc<Lane>) {
-    let (writer, reader) = ring::ring(capacity);
-    let lane = Arc::new(Lane::default());
-    (
-        writer,
-        LaneEnd {
-            reader,
-            lane: Arc::clone(&lane),
-        },
-        lane,
-    )
+/// Makes a lane over a new ring; `file` is where that lies, if anywhere.
+pub(crate) fn lane(region: Region, file: Option<RingFile>) -> (Writer, LaneEnd, Arc<Lane>) {
+    let (writer, reader) = ring::over(region);
+    let lane = Arc::new(Lane {
+        ring_bytes: writer.capacity(),
+        ..Lane::default()
+    });
+    let end = LaneEnd {
+        reader,
+        lane: Arc::clone(&lane),
+        file,
+        left: false,
+    };
+    (writer, end, lane)
+}
+
+/// A lane for what an earlier process accepted: its producer is gone.
+pub(crate) fn left_lane(ring: LeftRing, file: RingFile) -> (LaneEnd, Arc<Lane>) {
+    let lane = Arc::new(Lane {
+        ring_bytes: ring.capacity,
+        ..Lane::default()
+    });
+    lane.advance(Stage::Accepted, ring.entries);
+    lane.leave();
+    let end = LaneEnd {
+        reader: ring.reader,
+        lane: Arc::clone(&lane),
+        file: Some(file),
+        left: true,
+    };
+    (end, lane)
 }
 
 impl Lane {

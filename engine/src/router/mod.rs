@@ -1,11 +1,16 @@
 //! From producers to shards: the ring that hands bytes over, the lane around it, the doorbell.
 
+mod doorbell;
 pub(crate) mod entry;
 pub(crate) mod gate;
 pub(crate) mod lane;
+pub(crate) mod region;
 #[cfg_attr(
     not(feature = "internals"),
     allow(unreachable_pub, reason = "public through `internals`")
 )]
-pub mod ring;
+pub(crate) mod ring;
+#[cfg(test)]
+mod ring_tests;
+mod sync;
 mod wakers;

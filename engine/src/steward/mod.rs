@@ -92,9 +92,11 @@ pub(crate) fn spawn(
     };
     let (own, fs) = (desk.clone(), fs.clone());
     let (maintenance, maintainer) = start("forebay-stw", move |requests| {
+        let mut heard = true;
         for request in requests {
-            if !own.answer(perform(&fs, request)) {
-                return;
+            // A ring is removed whether or not a shard is left to hear of it.
+            if heard || matches!(request, Request::RemoveRing(_)) {
+                heard = own.answer(perform(&fs, request));
             }
         }
     })?;
@@ -189,6 +191,13 @@ pub(crate) fn perform(fs: &dyn Fs, request: Request) -> Reply {
         } => Reply::Kept(keep::keep(fs, &dir, &rejected, limit)),
         Request::Close { file } => {
             drop(file);
+            Reply::Closed
+        }
+        Request::RemoveRing(ring) => {
+            if let Err(error) = ring.remove() {
+                // It is empty: the next start finds it so and removes it.
+                tracing::warn!(%error, "FB-R020 a ring of the intake could not be removed");
+            }
             Reply::Closed
         }
         Request::Resolve(asked) => Reply::Resolved(lookup::perform(&asked, &system())),

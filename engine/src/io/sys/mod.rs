@@ -6,6 +6,9 @@ mod bounded;
 mod event;
 mod fs;
 mod futex;
+mod memory;
+#[cfg(all(feature = "uring", any(test, feature = "internals")))]
+mod pinned_io;
 mod region;
 mod resident;
 mod socket;
@@ -17,6 +20,9 @@ pub(crate) use bounded::read_bounded;
 pub(crate) use event::EventFd;
 pub(crate) use fs::RealFs;
 pub(crate) use futex::{futex_wait, futex_wake};
+pub(crate) use memory::Memory;
+#[cfg(all(feature = "uring", any(test, feature = "internals")))]
+pub(crate) use pinned_io::{read_pinned, write_pinned};
 pub(crate) use region::{BLOCK, Pinned, Region};
 pub(crate) use socket::Socket;
 pub(crate) use space::free_bytes;
