@@ -93,10 +93,13 @@ fn a_parked_shard_is_woken_by_whoever_publishes() {
     });
 }
 
-/// Two producers knock at once: the shard is not lost between them.
+/// Two producers knock at once: the shard is not lost between them. Up to two preemptions: all
+/// interleavings of three threads take too long.
 #[test]
 fn two_producers_wake_one_shard() {
-    loom::model(|| {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
         let door = Arc::new(Door::new());
         let rings: Vec<_> = (0..2).map(|_| ring_over(CAPACITY, false)).collect();
         let (writers, mut readers): (Vec<_>, Vec<_>) = rings.into_iter().unzip();

@@ -56,20 +56,22 @@ impl<B: Bell> Doorbell<B> {
 
     /// Rings whether or not the shard is parked.
     pub(crate) fn ring(&self) {
-        self.state.store(AWAKE, Ordering::SeqCst);
+        self.state.swap(AWAKE, Ordering::SeqCst);
         self.bell.ring();
     }
 
     /// Announces that the shard is about to sleep; it must look at all its inputs once more
     /// afterwards.
     pub(crate) fn park(&self) {
-        self.state.store(PARKED, Ordering::SeqCst);
+        // An exchange, as all changes of the state: each is ordered after the one it replaces,
+        // which loom cannot tell of plain stores of two threads. It costs what a store would.
+        self.state.swap(PARKED, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
     /// The shard is running again.
     pub(crate) fn unpark(&self) {
-        self.state.store(AWAKE, Ordering::SeqCst);
+        self.state.swap(AWAKE, Ordering::SeqCst);
     }
 
     /// Whether the shard sleeps.
