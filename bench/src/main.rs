@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use forebay_bench::limits::durable::{self, DurableOptions};
 use forebay_bench::limits::recovery::{self, RecoveryOptions};
 use forebay_bench::turn::{self, TurnOptions};
 
@@ -54,6 +55,8 @@ enum Limits {
     /// Opening a slot with a backlog: our scan, a direct read of the same files, the official
     /// client opening its own slot.
     Recovery(Recovery),
+    /// Commits with and without fdatasync, beside loops that only write: latency and throughput.
+    Durable(Durable),
     /// One measurement of `recovery`; prints nanoseconds, those of the scan, bytes, peak KiB.
     #[command(hide = true)]
     RecoveryChild {
@@ -95,10 +98,39 @@ struct Recovery {
     peak_mib_below: Option<u64>,
 }
 
+#[derive(Debug, Args)]
+struct Durable {
+    /// Alternations; the median counts.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// MB of a sustained measurement.
+    #[arg(long, default_value_t = 768)]
+    mb: u64,
+    /// Core of the shard.
+    #[arg(long, default_value_t = 1)]
+    shard_core: usize,
+    /// Core of the producer and the yardstick.
+    #[arg(long, default_value_t = 0)]
+    load_core: usize,
+    /// Only rows whose name contains this.
+    #[arg(long)]
+    only: Option<String>,
+    /// Where the files go (must be on a disk) instead of here.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Exit with 1 if a target is missed.
+    #[arg(long)]
+    strict: bool,
+}
+
 fn main() -> std::process::ExitCode {
     let outcome = match Cli::parse().command {
         Command::Turn(options) => turn(&options),
         Command::Limits(Limits::Recovery(options)) => recovery(options),
+        Command::Limits(Limits::Durable(options)) => durable(options),
         Command::Limits(Limits::RecoveryChild {
             what,
             dir,
@@ -157,4 +189,20 @@ fn recovery(options: Recovery) -> Result<bool, Box<dyn Error>> {
         eprintln!("forebay-bench: a limit does not hold");
     }
     Ok(holds)
+}
+
+/// Whether the targets were met, if that is asked.
+fn durable(options: Durable) -> Result<bool, Box<dyn Error>> {
+    let strict = options.strict;
+    let (said, holds) = durable::run(&DurableOptions {
+        rounds: options.rounds,
+        mb: options.mb,
+        shard_core: options.shard_core,
+        load_core: options.load_core,
+        only: options.only,
+        dir: options.dir,
+        json: options.json,
+    })?;
+    print!("{said}");
+    Ok(holds || !strict)
 }

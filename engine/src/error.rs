@@ -25,7 +25,7 @@ pub enum Pressure {
 #[non_exhaustive]
 pub enum Error {
     /// The engine is full and the wait limit passed; nothing of the batch was accepted, unless it
-    /// is larger than half of an intake ring: then `rows_accepted` tells.
+    /// is larger than the intake ring: then `rows_accepted` tells.
     #[error(
         "back-pressure ({pressure:?}): no room for {batch_bytes} bytes after {waited_millis} ms \
          (sf_append_deadline_millis); {}. Raise sf_max_total_bytes, or find out why the server \
@@ -35,12 +35,12 @@ pub enum Error {
     Backpressure {
         /// What the engine is waiting for.
         pressure: Pressure,
-        /// Size of the refused batch in bytes.
+        /// Room in the ring that the refused batch needs, in bytes.
         batch_bytes: u64,
         /// How long the call waited, in milliseconds.
         waited_millis: u64,
         /// Rows that were accepted and left the producer: the first ones, table by table in the
-        /// order in which the tables were first used. 0 unless the batch exceeds half of
+        /// order in which the tables were first used. 0 unless the batch exceeds seven eighths of
         /// `intake_ring_bytes`.
         rows_accepted: u64,
     },
@@ -77,6 +77,22 @@ pub enum Error {
         column: String,
         /// What is wrong.
         reason: String,
+    },
+    /// The slot has as many symbols as it may have, and this value is new to the producer; the row
+    /// was left out. It may be sent again later: new symbols are taken once everything is acked.
+    #[error(
+        "table {table:?}, column {column:?}: the slot has {symbols_max} symbols, the most it may \
+         have (symbol_dict_max); the row was left out. Values that this producer sent before are \
+         still taken, new ones once everything is acked. Find out why the server does not \
+         acknowledge, or send fewer distinct symbols (VARCHAR takes any)"
+    )]
+    SymbolsFull {
+        /// Table of the row.
+        table: String,
+        /// Column of the symbol.
+        column: String,
+        /// Most symbols of the slot.
+        symbols_max: u32,
     },
     /// The server, or the way to it, refused or failed.
     #[error("server {endpoint}: {reason}")]
@@ -232,6 +248,7 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Backpressure { .. }
+            | Self::SymbolsFull { .. }
             | Self::Disk { .. }
             | Self::Locked { .. }
             | Self::Timeout { .. } => true,

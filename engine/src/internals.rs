@@ -43,7 +43,7 @@ pub use crate::slot::view as slot;
 pub mod sim {
     pub use crate::io::sim::{
         CrashPoint, Phase, Summary, Trace, acked_ahead_of_the_disk, run_faults, run_kills,
-        run_power_cuts, watermark_file_ahead,
+        run_power_cuts, run_power_cuts_in, watermark_file_ahead,
     };
 }
 

@@ -90,6 +90,8 @@ pub fn replay(options: &ReplayOptions, stop: &StopFlag) -> Result<Report, Error>
         total_time: started.elapsed(),
         publish: feed.sent.publish.clone(),
         flush: Latencies::default(),
+        publish_service: feed.sent.publish_service.clone(),
+        flush_service: Latencies::default(),
         accept_to_written,
         accept_to_stable,
         accept_to_acked,
@@ -120,6 +122,7 @@ struct Sent {
     rows: u64,
     batches: u64,
     publish: Latencies,
+    publish_service: Latencies,
     publish_time: Duration,
     cpu_ns: u64,
 }
@@ -160,17 +163,26 @@ impl Feed<'_> {
     fn send_all(&mut self, source: &mut CsvSource) -> Result<(), Error> {
         while !self.stop.is_set() {
             let rows = self.read_batch(source)?;
-            if rows == 0 || !self.wait_for(rows, source.schema())? {
+            if rows == 0 {
                 break;
             }
+            let Some(due) = self.wait_for(rows, source.schema())? else {
+                break;
+            };
             self.number += 1;
             for index in 0..rows {
                 self.put(index, source)?;
             }
-            let from = Instant::now();
+            let called = Instant::now();
             let sent = self.producer.patiently(self.stop, Producer::publish)?;
             let Some(receipt) = sent else { break };
-            self.sent.publish.record(from.elapsed());
+            let end = Instant::now();
+            if self.options.speed == Speed::Max {
+                self.sent.publish.record(end - called);
+            } else {
+                self.sent.publish.record(end - due);
+                self.sent.publish_service.record(end - called);
+            }
             self.sent.rows += rows as u64;
             self.sent.batches += 1;
             if let Some(confirm) = &mut self.confirm {
@@ -197,8 +209,9 @@ impl Feed<'_> {
         Ok(rows)
     }
 
-    /// Waits until the last row of the batch is due; false when a stop came first.
-    fn wait_for(&mut self, rows: usize, schema: &Schema) -> Result<bool, Error> {
+    /// Waits until the last row of the batch is due and says when that was; `None` when a stop
+    /// came first.
+    fn wait_for(&mut self, rows: usize, schema: &Schema) -> Result<Option<Instant>, Error> {
         let first_ns = nanos(&self.batch[0], schema);
         let clock = *self.clock.get_or_insert_with(|| {
             if self.options.rebase_now {
@@ -213,9 +226,10 @@ impl Feed<'_> {
         });
         let due = clock.due(nanos(&self.batch[rows - 1], schema));
         let confirm = &mut self.confirm;
-        wait_until(due, self.stop, || {
+        let reached = wait_until(due, self.stop, || {
             confirm.as_mut().map_or(Ok(()), ConfirmLog::poll)
-        })
+        })?;
+        Ok(reached.then_some(due))
     }
 
     /// Adds one row of the batch to the producer.

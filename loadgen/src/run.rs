@@ -113,6 +113,8 @@ pub fn run(options: &RunOptions, stop: &StopFlag) -> Result<Report, Error> {
         total_time,
         publish: sent.publish,
         flush: sent.flush,
+        publish_service: sent.publish_service,
+        flush_service: sent.flush_service,
         accept_to_written,
         accept_to_stable,
         accept_to_acked,
@@ -130,6 +132,8 @@ struct Sent {
     batches: u64,
     publish: Latencies,
     flush: Latencies,
+    publish_service: Latencies,
+    flush_service: Latencies,
     cpu_ns: u64,
 }
 
@@ -139,6 +143,8 @@ impl Sent {
         self.batches += other.batches;
         self.publish.add(&other.publish);
         self.flush.add(&other.flush);
+        self.publish_service.add(&other.publish_service);
+        self.flush_service.add(&other.flush_service);
         self.cpu_ns += other.cpu_ns;
     }
 }
@@ -201,14 +207,14 @@ impl Job<'_> {
         let mut producer = WholeBatches::new(engine.producer()?);
         let mut sent = Sent::default();
         while sent.rows < rows {
-            let mut from = None;
+            let mut due_at = None;
             if let Some(pace) = pace {
                 let due = pace.due(sent.rows);
                 let idle = || confirm.as_mut().map_or(Ok(()), |log| log.poll());
                 if !wait_until(due, self.stop, idle)? {
                     break;
                 }
-                from = Some(due);
+                due_at = Some(due);
             }
             if self.stop.is_set() {
                 break;
@@ -219,8 +225,7 @@ impl Job<'_> {
                 self.quotes.put(rows_to, first_row + sent.rows + row)?;
             }
             let last = sent.rows + batch == rows;
-            let from = from.unwrap_or_else(Instant::now);
-            if !self.send(&mut producer, &mut sent, last, from, &mut confirm)? {
+            if !self.send(&mut producer, &mut sent, last, due_at, &mut confirm)? {
                 break;
             }
             sent.rows += batch;
@@ -229,25 +234,37 @@ impl Job<'_> {
         Ok(sent)
     }
 
-    /// Publishes or flushes what is buffered; false when a stop came first.
+    /// Publishes or flushes what is buffered; false when a stop came first. Times count from
+    /// `due`, the intended start, where there is one; those of the call alone are kept beside
+    /// them. Nothing else is added for a stall: every batch that it delayed says so itself.
     fn send(
         self,
         producer: &mut WholeBatches,
         sent: &mut Sent,
         last: bool,
-        from: Instant,
+        due: Option<Instant>,
         confirm: &mut Option<&mut ConfirmLog>,
     ) -> Result<bool, Error> {
+        let called = Instant::now();
+        let from = due.unwrap_or(called);
         if self.options.flush_each {
             if producer.patiently(self.stop, Producer::flush)?.is_none() {
                 return Ok(false);
             }
-            sent.flush.record(from.elapsed());
+            let end = Instant::now();
+            sent.flush.record(end - from);
+            if due.is_some() {
+                sent.flush_service.record(end - called);
+            }
         } else {
             let Some(receipt) = producer.patiently(self.stop, Producer::publish)? else {
                 return Ok(false);
             };
-            sent.publish.record(from.elapsed());
+            let end = Instant::now();
+            sent.publish.record(end - from);
+            if due.is_some() {
+                sent.publish_service.record(end - called);
+            }
             if let Some(log) = confirm {
                 log.push(sent.batches + 1, receipt);
                 log.poll()?;

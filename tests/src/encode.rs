@@ -23,7 +23,12 @@ pub struct Client {
 impl Client {
     /// A client whose connection is up and has carried nothing.
     pub fn connect() -> Result<Self, Failure> {
-        let mut world = InstantLoop::open("ws::addr=127.0.0.1:1;")?;
+        Self::open("ws::addr=127.0.0.1:1;")
+    }
+
+    /// The same with keys; the address is never used.
+    pub fn open(connect_string: &str) -> Result<Self, Failure> {
+        let mut world = InstantLoop::open(connect_string)?;
         world.record_messages(true);
         let producer = world.producer()?;
         for _ in 0..TURNS_MAX {
@@ -35,11 +40,39 @@ impl Client {
         Err("the shard does not connect".into())
     }
 
+    /// The producer.
+    pub fn producer(&mut self) -> &mut Producer {
+        &mut self.producer
+    }
+
+    /// The shard's counters.
+    pub fn stats(&self) -> forebay::Stats {
+        self.world.stats()
+    }
+
+    /// The messages that the shard sends for what was published.
+    pub fn sent(&mut self) -> Vec<Vec<u8>> {
+        for _ in 0..TURNS_MAX {
+            self.world.turn();
+        }
+        self.world.take_messages()
+    }
+
     /// Publishes the rows and gives back the message that the shard sends for them.
     pub fn message(&mut self, rows: &[Row<'_>]) -> Result<Vec<u8>, Failure> {
         for row in rows {
             put(&mut self.producer, row)?;
         }
+        self.filled(|_| Ok(()))
+    }
+
+    /// Publishes what `fill` leaves in the producer, unless it has published itself, and gives
+    /// back the message that the shard sends for it.
+    pub fn filled(
+        &mut self,
+        fill: impl FnOnce(&mut Producer) -> Result<(), forebay::Error>,
+    ) -> Result<Vec<u8>, Failure> {
+        fill(&mut self.producer)?;
         self.producer.try_publish()?;
         for _ in 0..TURNS_MAX {
             self.world.turn();

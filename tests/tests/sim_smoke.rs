@@ -5,44 +5,12 @@
 //! `FOREBAY_SCALE=n` multiplies the seeds; `FOREBAY_SEED=n` runs that one alone. What exactly is
 //! checked is described at `engine/src/io/sim`.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
-
 use forebay::internals::sim::{Summary, run_faults, run_kills, run_power_cuts};
+use forebay_tests::seeds::sweep;
 
 /// Kills, and power cuts, with a seed each.
 const SEEDS: u64 = 500;
 const SEEDS_WITH_FAULTS: u64 = 60;
-
-fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{variable}={text} is not a number")),
-    )
-}
-
-/// Runs the seeds; the first failure ends it and says how to repeat it. `None` when one seed was
-/// asked for: its counts prove nothing about the others.
-fn sweep(test: &str, seeds: u64, run: fn(u64) -> Summary) -> Option<Summary> {
-    let one = number("FOREBAY_SEED");
-    let seeds = match one {
-        Some(seed) => seed..seed + 1,
-        None => 0..seeds * number("FOREBAY_SCALE").unwrap_or(1),
-    };
-    let start = Instant::now();
-    let mut total = Summary::default();
-    for seed in seeds {
-        total += catch_unwind(AssertUnwindSafe(|| run(seed))).unwrap_or_else(|_| {
-            panic!(
-                "seed {seed} failed; repeat it with\n  FOREBAY_SEED={seed} cargo test \
-                 -p forebay-tests --test sim_smoke {test}"
-            )
-        });
-    }
-    println!("{test}: {total}, in {:.1} s", start.elapsed().as_secs_f64());
-    one.is_none().then_some(total)
-}
 
 /// The runs were hard enough: they went through everything that can break.
 fn assert_crossed(total: &Summary) {
@@ -79,7 +47,13 @@ fn assert_crossed(total: &Summary) {
         "{} kills",
         total.kills
     );
+    assert!(
+        per_seed(total.epochs) >= 2,
+        "{} dictionary epochs",
+        total.epochs
+    );
     for (what, count) in [
+        ("symbols refused", total.symbols_refused),
         ("torn tails", total.torn_tails),
         ("interrupted openings", total.opens_interrupted),
         ("reads for replay", total.disk_reads),
@@ -89,6 +63,11 @@ fn assert_crossed(total: &Summary) {
     ] {
         assert!(count * 20 >= total.seeds, "{what}: only {count}");
     }
+    assert!(
+        total.epochs_interrupted * 50 >= total.seeds,
+        "{} epochs interrupted",
+        total.epochs_interrupted
+    );
     let (vanished, dropped) = (total.vanished, total.half_open_drops);
     assert!(
         dropped * 50 >= total.seeds,
@@ -99,7 +78,7 @@ fn assert_crossed(total: &Summary) {
 #[test]
 fn what_was_written_is_delivered_after_any_kill() {
     let test = "what_was_written_is_delivered_after_any_kill";
-    if let Some(total) = sweep(test, SEEDS, run_kills) {
+    if let Some(total) = sweep(("sim_smoke", test), SEEDS, run_kills) {
         assert_crossed(&total);
     }
 }
@@ -107,7 +86,7 @@ fn what_was_written_is_delivered_after_any_kill() {
 #[test]
 fn what_was_stable_is_delivered_after_any_power_cut() {
     let test = "what_was_stable_is_delivered_after_any_power_cut";
-    if let Some(total) = sweep(test, SEEDS, run_power_cuts) {
+    if let Some(total) = sweep(("sim_smoke", test), SEEDS, run_power_cuts) {
         assert_crossed(&total);
         assert!(
             total.power_cuts >= total.seeds,
@@ -120,7 +99,7 @@ fn what_was_stable_is_delivered_after_any_power_cut() {
 #[test]
 fn promises_hold_on_a_disk_that_is_full_short_or_failing() {
     let test = "promises_hold_on_a_disk_that_is_full_short_or_failing";
-    if let Some(total) = sweep(test, SEEDS_WITH_FAULTS, run_faults) {
+    if let Some(total) = sweep(("sim_smoke", test), SEEDS_WITH_FAULTS, run_faults) {
         assert!(
             total.disk_errors >= total.seeds,
             "{} failures",

@@ -1,5 +1,6 @@
 //! A crash between every two operations of a slot's life: fresh open, append, rotation, trim, the
-//! two at once, close with and without frames left, and the reopening after any of them.
+//! two at once, new dictionary epochs, close with and without frames left, and the reopening after
+//! any of them.
 //!
 //! Every phase is a script on the simulated disk (`engine/src/io/sim/steps`). It runs once to learn
 //! its steps, then again for every step and several ways to survive: the process is killed or the
@@ -25,7 +26,7 @@ const POINTS_MIN: u64 = 10_000;
 /// Seeds of a phase. Reopening takes turns with what went before.
 fn seeds(phase: Phase) -> u64 {
     match phase {
-        Phase::Reopen => 14,
+        Phase::Reopen => 18,
         Phase::RotationRacingTrim => 6,
         _ => 4,
     }
@@ -52,7 +53,8 @@ impl Count {
         let summary = &self.summary;
         format!(
             "all: steps {} (racing {}), points {}; kills {}, power cuts {}, reopenings that died {}, \
-             frames {}, recovered {}, arrived again {}, torn tails {}, rotations {}, trims {}",
+             frames {}, recovered {}, arrived again {}, torn tails {}, rotations {}, trims {}, \
+             epochs {} and {} interrupted",
             self.steps,
             self.racing,
             self.points,
@@ -64,7 +66,9 @@ impl Count {
             summary.repeats,
             summary.torn_tails,
             summary.rotations,
-            summary.trims
+            summary.trims,
+            summary.epochs,
+            summary.epochs_interrupted
         )
     }
 }
@@ -222,9 +226,15 @@ fn assert_hard_enough(total: &Count) {
         ("frames that arrived again", summary.repeats),
         ("rotations", summary.rotations),
         ("trims", summary.trims),
+        ("dictionary epochs", summary.epochs),
     ] {
         assert!(count >= 2_000, "{what}: only {count}");
     }
+    assert!(
+        summary.epochs_interrupted >= 200,
+        "{} epochs interrupted",
+        summary.epochs_interrupted
+    );
     assert!(
         summary.torn_tails >= 100,
         "{} torn tails",

@@ -118,7 +118,34 @@ fn a_server_that_is_down_fails_a_connect_without_retry_and_frees_the_slot() {
 }
 
 #[test]
-fn a_batch_larger_than_a_segment_names_the_limit_and_stays_with_the_producer() {
+fn a_row_larger_than_a_segment_names_the_limit_and_stays_with_the_producer() {
+    let dir = loadgen::scratch();
+    let connect = offline(&dir.path().join("sf"), "sf_max_segment_bytes=64k;");
+    let engine = Engine::connect(&connect).expect("a free slot");
+    let mut producer = engine.producer().expect("an open engine");
+    let mut row = |text: &str, at| {
+        producer.table("t").unwrap().column_str("v", text).unwrap();
+        producer.at(TimestampNanos(at)).unwrap();
+    };
+    row("small", 0);
+    row(&"x".repeat(70_000), 1);
+    let error = producer
+        .try_publish()
+        .expect_err("70,000 bytes into 64 KiB");
+    assert!(
+        matches!(&error, Error::BatchTooLarge { limit_bytes, limit, .. }
+            if *limit_bytes == 65_536 - 32 && *limit == "sf_max_segment_bytes"),
+        "{error}"
+    );
+    assert_eq!(producer.rows(), 2, "nothing was accepted");
+    producer.clear();
+    producer.table("t").unwrap().column_str("v", "x").unwrap();
+    producer.at(TimestampNanos(1)).unwrap();
+    producer.flush().expect("a batch of ordinary size");
+}
+
+#[test]
+fn a_batch_larger_than_a_segment_goes_in_parts() {
     let dir = loadgen::scratch();
     let connect = offline(&dir.path().join("sf"), "sf_max_segment_bytes=64k;");
     let engine = Engine::connect(&connect).expect("a free slot");
@@ -128,19 +155,12 @@ fn a_batch_larger_than_a_segment_names_the_limit_and_stays_with_the_producer() {
         producer.table("t").unwrap().column_str("v", &text).unwrap();
         producer.at(TimestampNanos(row)).unwrap();
     }
-    let error = producer
-        .try_publish()
-        .expect_err("70,000 bytes into 64 KiB");
-    assert!(
-        matches!(&error, Error::BatchTooLarge { limit_bytes, limit, .. }
-            if *limit_bytes == 65_536 - 32 && *limit == "sf_max_segment_bytes"),
-        "{error}"
-    );
-    assert_eq!(producer.rows(), 70);
-    producer.clear();
-    producer.table("t").unwrap().column_str("v", &text).unwrap();
-    producer.at(TimestampNanos(1)).unwrap();
-    producer.flush().expect("a batch of ordinary size");
+    producer.flush().expect("70,000 bytes through 64 KiB");
+    assert_eq!(producer.rows(), 0);
+    let stats = engine.stats();
+    assert!(stats.unacked_frames >= 2, "{stats:?}");
+    let tables = engine.tables();
+    assert_eq!((tables.len(), tables[0].accepted), (1, 70));
 }
 
 #[test]

@@ -93,9 +93,10 @@ impl Memory {
                 .map(|at| b'a' + bytes::<1>(at as u64 % 26)[0])
                 .collect(),
             shape: vec![2, 1],
+            // Four per row, as long as the longest vector; arrays take two of them.
             elements: words
                 .iter()
-                .flat_map(|w| [f64::from_bits(*w), 1.5])
+                .flat_map(|w| [f64::from_bits(*w), 1.5, -0.0, f64::from_bits(!*w)])
                 .collect(),
             words,
         }

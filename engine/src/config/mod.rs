@@ -14,6 +14,7 @@ mod orphan_keys;
 mod parse;
 mod producer_keys;
 mod security_keys;
+mod steward_keys;
 mod value;
 
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use keys::{KEYS, Key};
 pub use orphan_keys::OrphanKeys;
 pub use producer_keys::{AutoFlush, ProducerKeys};
 pub use security_keys::{Auth, Roots, SecretSource, Security};
+pub use steward_keys::{Prefill, StewardKeys};
 
 /// `host:port` of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,6 +104,10 @@ pub struct Config {
     pub durability: Durability,
     /// `sf_sync_interval_millis` (periodic only).
     pub sync_interval: Duration,
+    /// `commit_window_micros`: how long frames gather before a commit takes them.
+    pub commit_window: Duration,
+    /// `commit_window_bytes`: bytes that end the window.
+    pub commit_window_bytes: u64,
     /// `sf_append_deadline_millis`: how long `publish` may wait for room; zero never waits.
     pub append_deadline: Duration,
     /// `reconnect_initial_backoff_millis`.
@@ -140,8 +146,26 @@ pub struct Config {
     pub producer: ProducerKeys,
     /// `memory_budget_bytes`: segment memory of a shard with `sf_dir`.
     pub memory_budget_bytes: u64,
+    /// `symbol_dict_max`: most symbols to which a slot gives ids.
+    pub symbols_max: u32,
+    /// `symbol_dict_reset_threshold`: with more symbols than this a slot whose frames are all acked
+    /// begins a new dictionary.
+    pub symbols_reset: u32,
     /// The orphan scan and its drainers.
     pub orphans: OrphanKeys,
+    /// The maintenance thread.
+    pub steward: StewardKeys,
     /// Capacities of the inboxes for errors and connection events.
     pub events: EventKeys,
+}
+
+impl Config {
+    /// Whether spares are written over with zeros ahead.
+    pub(crate) fn fills_spares(&self) -> bool {
+        match self.steward.prefill {
+            Prefill::Auto => matches!(self.durability, Durability::Flush | Durability::Append),
+            Prefill::On => true,
+            Prefill::Off => false,
+        }
+    }
 }

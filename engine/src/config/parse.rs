@@ -7,17 +7,22 @@ use super::grammar::Params;
 use super::orphan_keys::OrphanKeys;
 use super::value::{MILLIS_MAX, invalid, number};
 use super::{
-    Config, DeliveryKeys, Durability, EventKeys, InitialConnect, IntakeKeys, ProducerKeys, addr,
-    foreign, security_keys,
+    Config, DeliveryKeys, Durability, EventKeys, InitialConnect, IntakeKeys, ProducerKeys,
+    StewardKeys, addr, foreign, security_keys,
 };
 use crate::error::Error;
+use crate::slot::NEW_ENTRIES_MAX as SYMBOLS_MAX;
 use crate::slot::segment::SEGMENT_BYTES_MIN;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
+/// Longest commit window: a second.
+const COMMIT_WINDOW_MICROS_MAX: u64 = 1_000_000;
 /// Unit of direct I/O: new segments are whole blocks.
 const BLOCK: u64 = 4 * KIB;
+/// Half of the most: time enough for a moment at which all is acked.
+const SYMBOLS_RESET: u32 = SYMBOLS_MAX / 2;
 /// A slot's name still has room for `.unreplayable-63` in a directory entry of 255 bytes.
 const SENDER_ID_BYTES_MAX: usize = 239;
 
@@ -73,6 +78,10 @@ impl Config {
             total_bytes: journal.total_bytes,
             durability: journal.durability,
             sync_interval: journal.sync_interval,
+            commit_window: commit_window(params)?,
+            commit_window_bytes: params
+                .size("commit_window_bytes", BLOCK, u64::MAX)?
+                .unwrap_or(256 * KIB),
             append_deadline: params.millis("sf_append_deadline_millis", 30_000, 0)?,
             backoff_initial: params.millis("reconnect_initial_backoff_millis", 100, 1)?,
             backoff_max: params.millis("reconnect_max_backoff_millis", 5_000, 1)?,
@@ -93,7 +102,10 @@ impl Config {
             memory_budget_bytes: params
                 .size("memory_budget_bytes", MIB, u64::MAX)?
                 .unwrap_or(64 * MIB),
+            symbols_max: symbols(params, "symbol_dict_max", SYMBOLS_MAX)?,
+            symbols_reset: symbols(params, "symbol_dict_reset_threshold", SYMBOLS_RESET)?,
             orphans: OrphanKeys::take(params)?,
+            steward: StewardKeys::take(params)?,
             events: EventKeys::take(params)?,
         };
         foreign::judge_rest(std::mem::take(params))?;
@@ -246,6 +258,11 @@ fn small(params: &mut Params, key: &str, default: u32, min: u32) -> Result<u32, 
     Ok(u32::try_from(value).unwrap_or(u32::MAX))
 }
 
+fn symbols(params: &mut Params, key: &str, default: u32) -> Result<u32, Error> {
+    let value = params.number(key, default.into(), 1, SYMBOLS_MAX.into())?;
+    Ok(u32::try_from(value).unwrap_or(SYMBOLS_MAX))
+}
+
 fn core(params: &mut Params) -> Result<Option<usize>, Error> {
     match params.take("cores") {
         None => Ok(None),
@@ -254,6 +271,14 @@ fn core(params: &mut Params) -> Result<Option<usize>, Error> {
             .map(|core| usize::try_from(core).ok())
             .map_err(|_| invalid("cores", &value, "auto or the number of one core")),
     }
+}
+
+fn commit_window(params: &mut Params) -> Result<Duration, Error> {
+    let micros = match params.take("commit_window_micros") {
+        None => 0,
+        Some(value) => number("commit_window_micros", &value, 0, COMMIT_WINDOW_MICROS_MAX)?,
+    };
+    Ok(Duration::from_micros(micros))
 }
 
 fn idle_spin(params: &mut Params) -> Result<bool, Error> {

@@ -49,6 +49,8 @@ fn defaults_are_those_of_the_official_clients() {
         total_bytes: 128 << 20,
         durability: Durability::Memory,
         sync_interval: millis(5_000),
+        commit_window: Duration::ZERO,
+        commit_window_bytes: 256 << 10,
         append_deadline: millis(30_000),
         backoff_initial: millis(100),
         backoff_max: millis(5_000),
@@ -88,10 +90,20 @@ fn defaults_are_those_of_the_official_clients() {
             past_max: None,
             future_max: None,
         },
+        symbols_max: 1_000_000,
+        symbols_reset: 500_000,
         orphans: OrphanKeys {
             drain: false,
             drainers_max: 4,
             scan_interval: millis(30_000),
+        },
+        steward: StewardKeys {
+            respawn_backoff: millis(1_000),
+            respawns_max: 5,
+            respawn_window: millis(60_000),
+            spares: 2,
+            prefill: Prefill::Auto,
+            min_free_bytes: 0,
         },
         events: EventKeys::default(),
     };
@@ -102,7 +114,8 @@ fn defaults_are_those_of_the_official_clients() {
          close_flush_timeout_millis=5000;max_buf_size=104857600;max_name_len=127;\
          max_frame_rejections=4;poison_min_escalation_window_millis=5000;cores=auto;pin=on;\
          spin_micros=50;idle=park;intake_ring_bytes=1m;lock_retry_millis=500;\
-         memory_budget_bytes=64m;request_durable_ack=off;drain_orphans=off;auto_flush=off";
+         memory_budget_bytes=64m;symbol_dict_max=1000000;\
+         symbol_dict_reset_threshold=500000;request_durable_ack=off;drain_orphans=off;auto_flush=off";
     assert_eq!(parse(explicit), expected);
 }
 
@@ -371,6 +384,10 @@ fn values_out_of_range_are_refused_by_name() {
         "spin_micros=-1",
         "idle=sleep",
         "intake_ring_bytes=3m",
+        "symbol_dict_max=0",
+        "symbol_dict_max=1000001",
+        "symbol_dict_reset_threshold=0",
+        "symbol_dict_reset_threshold=1000001",
         "intake_ring_bytes=2k",
         "intake_ring_bytes=2g",
         "lock_retry_millis=1.5",

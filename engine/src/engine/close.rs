@@ -39,7 +39,7 @@ impl Engine {
         if let Some(orphans) = orphans {
             orphans.join();
         }
-        running.steward.join();
+        running.steward.stop();
         let released = joined.and_then(|remains| {
             let counts = (remains.frames, remains.bytes, remains.untaken);
             hand_back(&RealFs, remains).map(|()| counts)
@@ -108,7 +108,11 @@ pub(crate) fn hand_back(fs: &dyn Fs, remains: Remains) -> Result<(), Error> {
     // The intake first: with it gone, what is left is a slot like any other.
     let cleared = RingFile::remove_all(&remains.rings);
     let mut files = left.files;
-    let lock = files.lock.clone();
+    let incarnation = files.incarnation.clone();
+    // Whatever the steward still does to files of the slot is over first.
+    incarnation
+        .close()
+        .map_err(|source| Error::disk("close", &files.dir, 0, source))?;
     let outcome = if remains.frames == 0 && remains.poisoned.is_none() {
         let drained = Drained {
             dir: &files.dir,
@@ -126,7 +130,8 @@ pub(crate) fn hand_back(fs: &dyn Fs, remains: Remains) -> Result<(), Error> {
     } else {
         Ok(())
     };
-    fs.unlock(&lock)
+    incarnation
+        .release(fs)
         .map_err(|source| Error::disk("unlock", &files.dir, 0, source))?;
     cleared.and(outcome)
 }

@@ -78,6 +78,10 @@ impl Fs for Failing {
         RealFs.allocate(file, bytes)
     }
 
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        RealFs.free_bytes(dir)
+    }
+
     fn sync(&self, file: &File) -> io::Result<()> {
         self.step()?;
         RealFs.sync(file)

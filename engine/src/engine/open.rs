@@ -21,7 +21,7 @@ use crate::shard::{Handover, Shard};
 use crate::slot::{
     self, OpenedSlot, RecoveryProgress, RecoveryReport, SetAside, SlotOptions, room,
 };
-use crate::steward::{self, Resolver};
+use crate::steward::{self, Incarnation, Resolver, StewardOptions};
 use crate::units::nanos;
 
 /// How long `connect` waits for the shard's thread; rows are taken anyway afterwards.
@@ -70,7 +70,11 @@ impl Engine {
         }
         let handover = open_slot_watched(&RealFs, &config, &outfit.progress)?;
         warn_of_shortage(&config);
-        let held = HeldLock::new(handover.as_ref().map(|handover| handover.slot.lock.clone()));
+        let held = HeldLock::new(
+            handover
+                .as_ref()
+                .map(|handover| handover.incarnation.clone()),
+        );
         let bell = EventFd::new().map_err(|error| unsupported("eventfd", &error))?;
         let gate = Arc::new(Gate::observed(bell, config.events));
         let report = handover.as_ref().map(|handover| &handover.slot.report);
@@ -95,7 +99,8 @@ impl Engine {
         }
         let intake = intake.filter(|_| config.intake.file && !bootless);
         let notifier = Notifier::spawn(&gate, outfit.handlers)?;
-        let (steward, threads) = steward::spawn(&RealFs, &gate, outfit.resolver)?;
+        let keeping = StewardOptions::of(&config);
+        let (steward, threads) = steward::spawn(&RealFs, &gate, outfit.resolver, keeping)?;
         let io = UringIo::new(Arc::clone(&gate), steward, held.file(), outfit.tap)
             .map_err(|error| unsupported("setting up the shard's ring", &error))?
             .with_tls(tls);
@@ -297,6 +302,7 @@ fn open_slot_watched(
             sender_id: config.sender_id.clone(),
             segment_bytes: config.segment_bytes,
             total_bytes: config.total_bytes,
+            prefill: config.fills_spares(),
             lock_retry: config.lock_retry,
             progress: progress.clone(),
         },
@@ -336,10 +342,12 @@ pub(crate) fn hand_over(
         .map(|s| s.end - slot::segment::HEADER_BYTES)
         .sum();
     let unacked_bytes = if unacked { stored } else { 0 };
+    let incarnation = Incarnation::new(slot.lock.clone());
     Ok(Handover {
         slot,
         active_tail,
         unacked_bytes,
+        incarnation,
         replay_only,
         journal_first: false,
     })
@@ -373,6 +381,7 @@ fn options(config: &Config, kill_safe: bool) -> ProducerOptions {
         publish_stable: config.durability == Durability::Append,
         has_files,
         keys: config.producer.clone(),
+        symbols_max: config.symbols_max,
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Engine;
 use crate::io::sys::monotonic_nanos;
 use crate::observe::{Drainers, Publishes, ShardState, ShardStatus, Stats, Status};
+use crate::router::gate::Upkeep;
 
 impl Engine {
     /// A snapshot of the engine's state: readiness, its shard, all counters. Cheap enough for
@@ -24,6 +25,22 @@ impl Engine {
         reasons.extend(why.map(|why| format!("shard 0: {why}")));
         if shard.is_full {
             reasons.push("shard 0: sf_max_total_bytes is used up".to_owned());
+        }
+        match self.gate.upkeep() {
+            Upkeep::Kept => {}
+            Upkeep::Dead => reasons
+                .push("shard 0: the steward died and is started again after a pause".to_owned()),
+            Upkeep::Inline => reasons.push(
+                "shard 0: the steward was given up, the shard does its work and may stall; \
+                 restart the process"
+                    .to_owned(),
+            ),
+        }
+        if shard.symbols >= self.config.symbols_max.into() {
+            reasons.push(
+                "shard 0: symbol_dict_max is reached: rows with new symbols wait until all is acked"
+                    .to_owned(),
+            );
         }
         Status {
             ready: reasons.is_empty(),

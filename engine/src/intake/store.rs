@@ -123,7 +123,8 @@ impl Store {
 
     fn make(&self, path: &Path, header: &FileHeader) -> std::io::Result<Region> {
         let bytes = FRONT_BYTES as u64 + header.capacity;
-        self.fs.create_reserved(path, bytes, &header.to_bytes())?;
+        self.fs
+            .create_reserved(path, bytes, &header.to_bytes(), None)?;
         let file = self.fs.open(path, OpenMode::ReadWrite)?;
         // A page of a block that was written is made writable without a journal transaction; one
         // of a block that is merely reserved is not.

@@ -55,6 +55,12 @@ pub(crate) struct Machine {
     pub boot: String,
 }
 
+/// Called between two pieces of a long piece of work; an error ends it.
+pub(crate) type Between<'a> = &'a mut dyn FnMut() -> io::Result<()>;
+
+/// Bytes of a piece of zeros.
+pub(crate) const FILL_BYTES: usize = 1 << 20;
+
 /// Blocking file system calls. Errors are the kernel's, with `EINTR` retried.
 pub(crate) trait Fs: Send + Sync {
     /// Creates one directory level, mode 0700.
@@ -80,11 +86,20 @@ pub(crate) trait Fs: Send + Sync {
     /// waits for direct writes in flight. Never falls back to a sparse file.
     fn allocate(&self, file: &File, bytes: u64) -> io::Result<()>;
     /// Makes the file `path`, which must not exist: `bytes` reserved, `start` at its beginning,
-    /// fdatasynced. Where the filesystem can, the name appears only then. Elsewhere a process that
-    /// dies meanwhile leaves a blank file of that name.
-    fn create_reserved(&self, path: &Path, bytes: u64, start: &[u8]) -> io::Result<()> {
-        create_reserved_named(self, path, bytes, start)
+    /// fdatasynced. With `zeros` they are written over all of it, in pieces of [`FILL_BYTES`]
+    /// between which it is called. Where the filesystem can, the name appears only when the file is
+    /// complete. Elsewhere a process that dies meanwhile leaves a blank file of that name.
+    fn create_reserved(
+        &self,
+        path: &Path,
+        bytes: u64,
+        start: &[u8],
+        zeros: Option<Between<'_>>,
+    ) -> io::Result<()> {
+        create_reserved_named(self, path, bytes, start, zeros)
     }
+    /// Bytes that this process may still use on the filesystem of `dir`.
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
     /// fdatasync.
     fn sync(&self, file: &File) -> io::Result<()>;
     /// syncfs of the filesystem that `dir` is on: all its files and directories. Some filesystems
@@ -128,10 +143,14 @@ pub(crate) fn create_reserved_named<F: Fs + ?Sized>(
     path: &Path,
     bytes: u64,
     start: &[u8],
+    zeros: Option<Between<'_>>,
 ) -> io::Result<()> {
     let file = fs.open(path, OpenMode::CreateNew)?;
     let finish = || {
         fs.allocate(&file, bytes)?;
+        if let Some(between) = zeros {
+            zero(fs, &file, bytes, between)?;
+        }
         fs.write_at(&file, start, 0)?;
         fs.sync(&file)
     };
@@ -139,4 +158,17 @@ pub(crate) fn create_reserved_named<F: Fs + ?Sized>(
         // Whatever remains is a blank file: the next recovery removes it.
         let _ = fs.unlink(path);
     })
+}
+
+fn zero<F: Fs + ?Sized>(fs: &F, file: &File, bytes: u64, between: Between<'_>) -> io::Result<()> {
+    let piece_of_zeros = vec![0; FILL_BYTES];
+    let mut done = 0;
+    while done < bytes {
+        let left = usize::try_from(bytes - done).unwrap_or(FILL_BYTES);
+        let piece = left.min(FILL_BYTES);
+        fs.write_at(file, &piece_of_zeros[..piece], done)?;
+        done += piece as u64;
+        between()?;
+    }
+    Ok(())
 }

@@ -26,8 +26,10 @@ use std::io;
 use std::net::SocketAddr;
 
 pub(crate) use file::{File, FileOwner};
-pub(crate) use fs::{Entry, EntryKind, Fs, Machine, OpenMode};
-pub(crate) use ops::{Asked, DiskOp, Done, Found, Reply, Request, SpareFile, Token};
+pub(crate) use fs::{Between, Entry, EntryKind, Fs, Machine, OpenMode};
+pub(crate) use ops::{
+    Asked, DiskOp, Done, Doomed, Found, Removal, Reply, Request, SpareFile, Token,
+};
 pub(crate) use sys::{BLOCK, Pinned, Region};
 
 /// Disk access of a shard: submitted now, completed in a later turn.

@@ -6,9 +6,11 @@ use std::path::PathBuf;
 
 use super::{File, Pinned};
 use crate::config::Secret;
+use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
 use crate::intake::RingFile;
-use crate::steward::Rejected;
+use crate::slot::{OpenedSlot, Renewal};
+use crate::steward::{Incarnation, Rejected};
 
 /// Names an operation in flight; chosen by the shard, returned with the completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,13 +70,21 @@ pub(crate) enum Request {
         bytes: u64,
         /// The next FSN; the spare's provisional base lies behind it.
         next: Fsn,
+        /// Whether it is written over with zeros.
+        fill: bool,
+        /// What must be left of the filesystem, in bytes.
+        keep_free: u64,
+        /// Whose slot it is.
+        incarnation: Incarnation,
     },
     /// Unlink these files in order, then sync the directory.
     Remove {
         /// Slot directory.
         dir: PathBuf,
-        /// File names.
-        names: Vec<String>,
+        /// The files.
+        files: Vec<Doomed>,
+        /// Whose slot it is.
+        incarnation: Incarnation,
     },
     /// Open a segment for direct reading.
     Open {
@@ -99,6 +109,13 @@ pub(crate) enum Request {
     },
     /// Remove the file of an intake ring that holds nothing more.
     RemoveRing(RingFile),
+    /// Empty a drained slot and begin it again: a new dictionary epoch.
+    Renew {
+        /// The slot.
+        renewal: Box<Renewal>,
+        /// Whose slot it is.
+        incarnation: Incarnation,
+    },
     /// Resolve a host name and read a secret.
     Resolve(Asked),
 }
@@ -142,14 +159,33 @@ pub(crate) struct SpareFile {
     pub created_micros: u64,
 }
 
+/// A file to be removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Doomed {
+    /// Its name.
+    pub name: String,
+    /// What it takes on the disk.
+    pub bytes: u64,
+}
+
+/// What became of files to be removed.
+#[derive(Debug, Default)]
+pub(crate) struct Removal {
+    /// Bytes of those that are gone.
+    pub freed: u64,
+    /// Those that are not: asked for again, or dropped by the next recovery as "below head".
+    pub left: Vec<Doomed>,
+    /// The first error, of a removal or of the directory sync.
+    pub error: Option<io::Error>,
+}
+
 /// An answer of the steward or the resolver.
 #[derive(Debug)]
 pub(crate) enum Reply {
     /// Answer to [`Request::MakeSpare`].
     Spare(io::Result<SpareFile>),
-    /// Answer to [`Request::Remove`]: the first error, if any. Files that could not be removed
-    /// are dropped by the next recovery as "below head".
-    Removed(io::Result<()>),
+    /// Answer to [`Request::Remove`].
+    Removed(Removal),
     /// Answer to [`Request::Open`].
     Opened {
         /// As in the request.
@@ -161,6 +197,8 @@ pub(crate) enum Reply {
     Kept(io::Result<()>),
     /// Answer to [`Request::Close`] and [`Request::RemoveRing`].
     Closed,
+    /// Answer to [`Request::Renew`].
+    Renewed(Result<Box<OpenedSlot>, Error>),
     /// Answer to [`Request::Resolve`].
     Resolved(Found),
 }

@@ -206,6 +206,25 @@ counters! {
     orphan_slots,
     /// Gauge: bytes of their segment files.
     orphan_bytes,
+    /// Gauge: bytes of segments that have left the chain and are not removed yet; part of
+    /// `disk_bytes`.
+    unreclaimed_bytes,
+    /// Times the steward died, or could not be started.
+    steward_deaths,
+    /// Times it was started again, in vain or not.
+    steward_respawns,
+    /// Times its thread could not be started.
+    steward_spawn_failures,
+    /// Times it fell behind with removing.
+    steward_escalations,
+    /// Gauge: 1 since the steward was given up and the shard does its work.
+    steward_fallback,
+    /// Requests to the steward that the shard did itself.
+    steward_inline_requests,
+    /// Rotations that found no spare ready.
+    spare_stalls,
+    /// Dictionary epochs begun: the slot was emptied and its symbols numbered anew.
+    symbol_epochs,
     /// Batches taken over at start from the intake of an earlier process, to be delivered.
     intake_entries_recovered,
     /// Batches found in the intake at start whose frames were in the journal.

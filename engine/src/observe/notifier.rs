@@ -133,6 +133,8 @@ struct Desk {
     sampler: Sampler,
     told: Progress,
     dropped: (u64, u64),
+    /// The dictionary was nearly full when it was looked at last.
+    nearly_full: bool,
     next_tick: u64,
 }
 
@@ -146,6 +148,7 @@ impl Desk {
             sampler: Sampler::default(),
             told: Progress::default(),
             dropped: (0, 0),
+            nearly_full: false,
             next_tick: 0,
         }
     }
@@ -255,6 +258,23 @@ impl Desk {
             guarded(|| log::connection(&change, repeats));
         });
         self.tell_dropped();
+        self.tell_nearly_full();
+    }
+
+    /// Warns once when the dictionary passes 80 % of its limit.
+    fn tell_nearly_full(&mut self) {
+        let symbols = self.gate.counters.symbols.get();
+        let symbols_max = self.gate.symbols_max();
+        let nearly_full = symbols_max > 0 && symbols * 5 >= symbols_max * 4;
+        if nearly_full && !self.nearly_full {
+            tracing::warn!(
+                symbols,
+                symbols_max,
+                "FB-E007 the symbol dictionary is nearly full (symbol_dict_max): it is begun anew \
+                 once everything is acked; if that does not come, rows with new symbols are refused"
+            );
+        }
+        self.nearly_full = nearly_full;
     }
 
     fn tell_dropped(&mut self) {

@@ -1,11 +1,9 @@
 //! Rows per table: accepted, acked, refused, kept aside.
 //!
-//! A shard spends nothing on it. The producer counts what it publishes on its own thread, and
-//! notes for every entry how many rows of which table it holds in its lane's [`Ledger`]. What is
-//! acked follows from the lane's count of acked entries, whenever somebody looks: the producer now
-//! and then, the notifier once a second, and whoever asks for the figures.
+//! A shard spends nothing on it. The producer counts what it publishes on its own thread; what is
+//! acked follows from the notes in its lane's [`Ledger`](super::Ledger).
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -14,11 +12,6 @@ use crate::router::gate::lock;
 /// Tables counted one by one; the rest share `(other)`.
 const TABLES_MAX: usize = 10_000;
 const OTHER: &str = "(other)";
-/// Notes of a ledger. Beyond it the older half is summed up by table, and counts as acked when the
-/// last of its entries is.
-const NOTES_MAX: usize = 8192;
-/// Notes that gather before a producer looks at what is acked.
-const SETTLE_EVERY: usize = 64;
 
 /// The rows of one table, from the start of this engine on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,6 +47,16 @@ impl TableCounters {
     /// Counts rows that were turned away.
     pub(crate) fn refused(&self, rows: u64) {
         self.refused.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// Counts rows of an accepted entry.
+    pub(super) fn accepted(&self, rows: u64) {
+        self.accepted.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// Counts rows of entries that are acked.
+    pub(super) fn settled(&self, rows: u64) {
+        self.settled.fetch_add(rows, Ordering::Relaxed);
     }
 
     fn rows(&self, table: &str) -> TableRows {
@@ -118,135 +121,10 @@ impl Tables {
     }
 }
 
-/// Rows of one table in one entry, or in all entries up to it.
-#[derive(Debug, Clone, Copy)]
-struct Note {
-    /// Number of the entry in its lane.
-    seq: u64,
-    rows: u64,
-    table: u32,
-}
-
-/// What the entries of a lane hold that are not acked yet.
-#[derive(Debug, Default)]
-pub(crate) struct Ledger(Mutex<Book>);
-
-#[derive(Debug, Default)]
-struct Book {
-    tables: Vec<Arc<TableCounters>>,
-    /// In the order of their entries.
-    notes: VecDeque<Note>,
-    settle_at: usize,
-}
-
-impl Ledger {
-    /// Registers the lane's next table; tables are numbered from 0 in this order.
-    pub(crate) fn add(&self, counters: Arc<TableCounters>) {
-        lock(&self.0).tables.push(counters);
-    }
-
-    /// Notes an accepted entry as (table, rows). `acked` tells how many entries are acked.
-    pub(crate) fn accepted(
-        &self,
-        seq: u64,
-        rows: impl Iterator<Item = (usize, usize)>,
-        acked: impl FnOnce() -> u64,
-    ) {
-        let mut book = lock(&self.0);
-        for (table, rows) in rows {
-            let rows = rows as u64;
-            book.tables[table]
-                .accepted
-                .fetch_add(rows, Ordering::Relaxed);
-            let table = u32::try_from(table).expect("a producer holds at most 65,535 tables");
-            book.notes.push_back(Note { seq, rows, table });
-        }
-        if book.notes.len() > book.settle_at {
-            book.settle(acked());
-            if book.notes.len() >= NOTES_MAX.max(4 * book.tables.len()) {
-                book.sum_up();
-            }
-            book.settle_at = book.notes.len() + SETTLE_EVERY;
-        }
-    }
-
-    /// Counts the rows of all entries below `acked` as settled.
-    pub(crate) fn settle(&self, acked: u64) {
-        lock(&self.0).settle(acked);
-    }
-}
-
-impl Book {
-    fn settle(&mut self, acked: u64) {
-        while let Some(note) = self.notes.pop_front_if(|note| note.seq < acked) {
-            let counters = &self.tables[note.table as usize];
-            counters.settled.fetch_add(note.rows, Ordering::Relaxed);
-        }
-    }
-
-    /// Turns the older half into one note a table. Afterwards at most half of the notes and one a
-    /// table are left, which is three quarters of the bound.
-    fn sum_up(&mut self) {
-        let half = self.notes.len() / 2;
-        let seq = self.notes[half - 1].seq;
-        let mut sums = BTreeMap::<u32, u64>::new();
-        for note in self.notes.drain(..half) {
-            *sums.entry(note.table).or_default() += note.rows;
-        }
-        for (table, rows) in sums {
-            self.notes.push_front(Note { seq, rows, table });
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::Ledger;
     use super::*;
-
-    fn rows(tables: &Tables, name: &str) -> (u64, u64) {
-        let all = tables.rows();
-        let found = all.iter().find(|rows| rows.table == name);
-        found.map_or((0, 0), |rows| (rows.accepted, rows.acked))
-    }
-
-    #[test]
-    fn rows_are_acked_entry_by_entry() {
-        let (tables, ledger) = (Tables::default(), Ledger::default());
-        ledger.add(tables.of("a"));
-        ledger.add(tables.of("b"));
-        ledger.accepted(0, [(0, 10)].into_iter(), || 0);
-        ledger.accepted(1, [(0, 1), (1, 2)].into_iter(), || 0);
-        assert_eq!((rows(&tables, "a"), rows(&tables, "b")), ((11, 0), (2, 0)));
-        ledger.settle(1);
-        assert_eq!((rows(&tables, "a"), rows(&tables, "b")), ((11, 10), (2, 0)));
-        ledger.settle(2);
-        ledger.settle(2);
-        assert_eq!((rows(&tables, "a"), rows(&tables, "b")), ((11, 11), (2, 2)));
-    }
-
-    #[test]
-    fn a_long_outage_is_summed_up_and_nothing_is_counted_early_or_lost() {
-        let (tables, ledger) = (Tables::default(), Ledger::default());
-        for name in ["a", "b", "c"] {
-            ledger.add(tables.of(name));
-        }
-        let entries = 100_000u64;
-        for seq in 0..entries {
-            let table = usize::try_from(seq % 3).expect("small");
-            ledger.accepted(seq, [(table, 2)].into_iter(), || 0);
-            assert!(lock(&ledger.0).notes.len() <= NOTES_MAX + SETTLE_EVERY);
-        }
-        for acked in [1, 50_000, 99_000, 99_999, entries] {
-            ledger.settle(acked);
-            let all = tables.rows();
-            let settled: u64 = all.iter().map(|rows| rows.acked).sum();
-            assert!(settled <= 2 * acked, "{settled} of {acked} entries");
-            assert!(acked < 99_000 || settled + 200 > 2 * acked);
-        }
-        let all = tables.rows();
-        assert!(all.iter().all(|rows| rows.acked == rows.accepted));
-        assert_eq!(all.iter().map(|rows| rows.acked).sum::<u64>(), 2 * entries);
-    }
 
     #[test]
     fn tables_beyond_the_bound_share_one_line() {

@@ -15,9 +15,9 @@ use crate::io::sys::{EventFd, RealFs, monotonic_nanos};
 use crate::io::uring::{UringIo, run_here, tls};
 use crate::observe::DrainerEvent;
 use crate::router::gate::Gate;
-use crate::shard::{Remains, Shard};
+use crate::shard::{Handover, Remains, Shard};
 use crate::slot::{Adoption, OpenedSlot, adopt, clear_last_error, mark_failed, note_error};
-use crate::steward;
+use crate::steward::{self, StewardOptions};
 
 /// Segment memory of a drainer: the active segment, and nothing that is read back.
 const MEMORY_BUDGET_BYTES: u64 = 8 << 20;
@@ -90,9 +90,27 @@ impl Job {
     }
 
     fn deliver(&self, slot: OpenedSlot, tell: &dyn Fn(DrainerEvent)) -> Outcome {
-        let (dir, lock) = (slot.dir.clone(), slot.lock.clone());
+        let dir = slot.dir.clone();
+        let lock = slot.lock.clone();
+        let config = shard_config(&self.config, &self.name);
+        let opened = OpenedIntake::open(&slot, &config).and_then(|intake| {
+            let mut handover = hand_over(&RealFs, slot, !intake.is_filled())?;
+            handover.journal_first = true;
+            Ok((handover, intake))
+        });
+        let (handover, intake) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                note_error(&RealFs, &dir, &error.to_string());
+                let _ = RealFs.unlock(&lock);
+                return Outcome::postponed(&error);
+            }
+        };
+        let incarnation = handover.incarnation.clone();
         // The ring waits for what is in flight when it is dropped, by a panic too.
-        let ended = catch_unwind(AssertUnwindSafe(|| self.serve(slot, tell)));
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            self.serve(&dir, handover, intake, tell)
+        }));
         let cause = match ended {
             Ok(Ok((remains, gate))) => return self.conclude(&dir, remains, &gate),
             Ok(Err(error)) => error.to_string(),
@@ -101,14 +119,16 @@ impl Job {
         note_error(&RealFs, &dir, &cause);
         // Closing the last descriptor would release it as well, but a ring that held it is taken
         // down behind our back.
-        let _ = RealFs.unlock(&lock);
+        let _ = incarnation.release(&RealFs);
         Outcome::postponed(&cause)
     }
 
     /// The shard's life, from hand-over to its remains.
     fn serve(
         &self,
-        slot: OpenedSlot,
+        dir: &Path,
+        handover: Handover,
+        intake: OpenedIntake,
         tell: &dyn Fn(DrainerEvent),
     ) -> Result<(Remains, Arc<Gate>), Error> {
         let unsupported = |source: std::io::Error| Error::Unsupported {
@@ -116,26 +136,25 @@ impl Job {
             reason: source.to_string(),
             remedy: "Check descriptor (ulimit -n) and locked-memory (ulimit -l) limits",
         };
-        let (dir, lock) = (slot.dir.clone(), slot.lock.clone());
+        let incarnation = handover.incarnation.clone();
         let config = shard_config(&self.config, &self.name);
         let tls = tls::client(&config)?;
-        let intake = OpenedIntake::open(&slot, &config)?;
-        let mut handover = hand_over(&RealFs, slot, !intake.is_filled())?;
-        handover.journal_first = true;
         let gate = Arc::new(Gate::new(EventFd::new().map_err(unsupported)?));
         intake.join(&gate);
-        let (steward, threads) = steward::spawn(&RealFs, &gate, steward::system())?;
-        let io = UringIo::new(Arc::clone(&gate), steward, Some(&lock), None)
+        let keeping = StewardOptions::of(&config);
+        let (steward, threads) = steward::spawn(&RealFs, &gate, steward::system(), keeping)?;
+        let lock = Some(incarnation.lock_file());
+        let io = UringIo::new(Arc::clone(&gate), steward, lock, None)
             .map_err(unsupported)?
             .with_tls(tls);
         let unacked_bytes = handover.unacked_bytes;
         let shard = Shard::new(&config, Arc::clone(&gate), Some(handover))?;
-        let mut watch = Watch::new(self, &dir, &gate, tell);
+        let mut watch = Watch::new(self, dir, &gate, tell);
         watch.started(unacked_bytes);
         self.stop.enlist(&gate);
         let remains = run_here(shard, io, || watch.look());
         self.stop.dismiss(&gate);
-        threads.join();
+        threads.stop();
         Ok((remains, gate))
     }
 

@@ -7,6 +7,7 @@ use forebay_wire::names;
 use forebay_wire::types::ColumnType;
 
 use super::prepared::Symbol;
+use super::row::check_length;
 use super::table::{COLUMNS_MAX, ROWS_MAX};
 use crate::error::Error;
 
@@ -115,7 +116,18 @@ impl<'a> Chunk<'a> {
         self.rows.unwrap_or(0)
     }
 
-    fn refused(&self, column: &str, reason: String) -> Error {
+    /// Whether a designated timestamp was given.
+    pub(super) fn is_stamped(&self) -> bool {
+        self.stamped
+    }
+
+    /// Whether there is a column of this name, in whatever case.
+    pub(super) fn has_column(&self, name: &str) -> bool {
+        let mut names = self.columns.iter().map(|column| column.name);
+        names.any(|column| column.eq_ignore_ascii_case(name))
+    }
+
+    pub(super) fn refused(&self, column: &str, reason: String) -> Error {
         Error::Row {
             table: self.table.to_owned(),
             column: column.to_owned(),
@@ -141,7 +153,24 @@ impl<'a> Chunk<'a> {
         self.add_slice(name, slice, None)
     }
 
+    pub(super) fn too_many_columns() -> String {
+        format!("a table has at most {COLUMNS_MAX} columns")
+    }
+
     fn add_slice(
+        &mut self,
+        name: &'a str,
+        slice: SliceColumn<'a>,
+        symbols: Option<Symbols<'a>>,
+    ) -> Result<&mut Self, Error> {
+        if let Err(error) = names::check_column(name) {
+            return Err(self.refused(name, error.to_string()));
+        }
+        self.push(name, slice, symbols)
+    }
+
+    /// Adds a column whose name may be empty: the designated timestamp.
+    fn push(
         &mut self,
         name: &'a str,
         slice: SliceColumn<'a>,
@@ -160,11 +189,8 @@ impl<'a> Chunk<'a> {
     }
 
     fn check(&self, name: &str, rows: usize, validity: Option<Validity<'_>>) -> Result<(), String> {
-        if !name.is_empty() {
-            names::check_column(name).map_err(|error| error.to_string())?;
-        }
         if self.columns.len() >= COLUMNS_MAX {
-            return Err(format!("a table has at most {COLUMNS_MAX} columns"));
+            return Err(Self::too_many_columns());
         }
         if let Some(twin) = self
             .columns
@@ -493,8 +519,14 @@ impl<'a> Chunk<'a> {
             let reason = format!("row {row}: designated timestamp {value} lies before 1970");
             return Err(self.refused("", reason));
         }
-        self.stamped = true;
-        self.add("", ty, Values::I64(values), Nulls::NONE, 0)
+        let slice = SliceColumn {
+            ty,
+            values: Values::I64(values),
+            validity: None,
+            parameter: 0,
+        };
+        self.push("", slice, None)?.stamped = true;
+        Ok(self)
     }
 
     fn check_offsets(&self, name: &str, offsets: &[u32], bytes: usize) -> Result<(), Error> {
@@ -523,15 +555,10 @@ impl<'a> Chunk<'a> {
     pub(super) fn check_whole(&self, name_bytes_max: usize) -> Result<(), Error> {
         let refused = |reason: String| self.refused("", reason);
         names::check_table(self.table).map_err(|error| refused(error.to_string()))?;
-        let all = self.columns.iter().map(|column| column.name);
-        for name in all.chain([self.table]) {
-            if name.len() > name_bytes_max {
-                let reason = format!(
-                    "a name of {} bytes, at most {name_bytes_max} (max_name_len)",
-                    name.len()
-                );
-                return Err(self.refused(name, reason));
-            }
+        check_length(self.table, name_bytes_max).map_err(refused)?;
+        for column in &self.columns {
+            check_length(column.name, name_bytes_max)
+                .map_err(|reason| self.refused(column.name, reason))?;
         }
         if self.columns.len() == usize::from(self.stamped) {
             return Err(refused("a row needs at least one column".to_owned()));

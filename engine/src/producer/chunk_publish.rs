@@ -5,6 +5,7 @@ use std::ops::Range;
 use forebay_wire::encode::{SliceColumn, Values, block_head_len, write_block_head};
 
 use super::chunk::{Chunk, Column, Symbols as Texts};
+use super::chunk_stamps::Added;
 use super::parts::Rows;
 use super::plan::size;
 use super::{Plan, Producer, Receipt, Symbols};
@@ -19,6 +20,8 @@ pub(super) struct Scratch {
     cells: Vec<Vec<u32>>,
     /// Ids of a dictionary's entries; `u32::MAX` where no row has used it yet.
     codes: Vec<u32>,
+    /// Columns that the keys ask for.
+    added: Vec<Added>,
 }
 
 impl Producer {
@@ -55,7 +58,17 @@ impl Producer {
         let mut scratch = std::mem::take(&mut self.scratch);
         let place = self.current;
         let outcome = self.switch_table(chunk.table).and_then(|()| {
-            self.resolve(chunk, &mut scratch)?;
+            self.stamp_chunk(chunk, &mut scratch.added)
+                .map_err(|(column, reason)| (column, Unresolved::Refused(reason)))
+                .and_then(|()| self.resolve(chunk, &mut scratch))
+                .map_err(|(column, cause)| match cause {
+                    Unresolved::Refused(reason) => self.refuse_chunk(chunk, &column, reason),
+                    Unresolved::Full => {
+                        let error = self.symbols_full(&column);
+                        self.count_refused_chunk(chunk.rows(), &error);
+                        error
+                    }
+                })?;
             let mut source = Sliced::new(chunk, &scratch, self.current);
             let outcome = self.publish_parts(&mut source, limit);
             outcome.map_err(|stopped| {
@@ -66,7 +79,10 @@ impl Producer {
         });
         self.current = place;
         self.scratch = scratch;
-        self.symbols.next_batch();
+        if outcome.is_err() {
+            self.symbols.rewind_all();
+        }
+        self.next_symbols();
         outcome
     }
 
@@ -81,7 +97,11 @@ impl Producer {
     }
 
     /// Gives every symbol cell of the chunk its id.
-    fn resolve(&mut self, chunk: &Chunk<'_>, scratch: &mut Scratch) -> Result<(), Error> {
+    fn resolve(
+        &mut self,
+        chunk: &Chunk<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), (String, Unresolved)> {
         let symbolic = chunk
             .columns
             .iter()
@@ -90,15 +110,11 @@ impl Producer {
         if scratch.cells.len() < count {
             scratch.cells.resize_with(count, Vec::new);
         }
-        let Scratch { cells, codes } = scratch;
+        let Scratch { cells, codes, .. } = scratch;
         for (column, ids) in symbolic.zip(cells) {
             ids.clear();
             self.resolve_column(column, ids, codes)
-                .map_err(|reason| Error::Row {
-                    table: chunk.table.to_owned(),
-                    column: column.name.to_owned(),
-                    reason,
-                })?;
+                .map_err(|reason| (column.name.to_owned(), reason))?;
         }
         Ok(())
     }
@@ -108,8 +124,7 @@ impl Producer {
         column: &Column<'_>,
         ids: &mut Vec<u32>,
         known: &mut Vec<u32>,
-    ) -> Result<(), String> {
-        const FULL: &str = "this producer holds 1,000,000 symbols";
+    ) -> Result<(), Unresolved> {
         let validity = column.slice.validity;
         let valid = |row: usize| validity.is_none_or(|valid| valid.is_valid(row));
         match column.symbols {
@@ -117,9 +132,15 @@ impl Producer {
             Some(Texts::Handles(handles)) => {
                 for (row, symbol) in handles.iter().enumerate() {
                     if symbol.owner != self.id && valid(row) {
-                        return Err(format!("row {row}: a symbol of another producer"));
+                        let reason = format!("row {row}: a symbol of another producer");
+                        return Err(Unresolved::Refused(reason));
                     }
-                    ids.push(symbol.id);
+                    let id = if valid(row) {
+                        self.id_of(*symbol).ok_or(Unresolved::Full)?
+                    } else {
+                        0
+                    };
+                    ids.push(id);
                 }
             }
             Some(Texts::Codes { codes, dictionary }) => {
@@ -132,7 +153,8 @@ impl Producer {
                     }
                     let place = &mut known[*code as usize];
                     if *place == u32::MAX {
-                        *place = self.symbols.id(dictionary[*code as usize]).ok_or(FULL)?;
+                        let text = dictionary[*code as usize];
+                        *place = self.id_of_text(text).ok_or(Unresolved::Full)?;
                     }
                     ids.push(*place);
                 }
@@ -141,7 +163,7 @@ impl Producer {
                 for (row, pair) in offsets.windows(2).enumerate() {
                     let text = &text[pair[0] as usize..pair[1] as usize];
                     let id = if valid(row) {
-                        self.symbols.id(text).ok_or(FULL)?
+                        self.id_of_text(text).ok_or(Unresolved::Full)?
                     } else {
                         0
                     };
@@ -151,6 +173,14 @@ impl Producer {
         }
         Ok(())
     }
+}
+
+/// Why a symbol has no id.
+enum Unresolved {
+    /// The slot has no room for it.
+    Full,
+    /// It cannot be sent as it is.
+    Refused(String),
 }
 
 /// A chunk whose symbols have ids.
@@ -165,6 +195,7 @@ struct Sliced<'a> {
 impl<'a> Sliced<'a> {
     fn new(chunk: &'a Chunk<'a>, scratch: &'a Scratch, place: usize) -> Self {
         let mut cells = scratch.cells.iter();
+        let added = scratch.added.iter();
         let columns = chunk.columns.iter().map(|column| {
             let mut slice = column.slice;
             if column.symbols.is_some() {
@@ -174,7 +205,9 @@ impl<'a> Sliced<'a> {
         });
         Self {
             table: chunk.table,
-            columns: columns.collect(),
+            columns: columns
+                .chain(added.map(|added| (added.name.as_str(), added.slice())))
+                .collect(),
             rows: chunk.rows(),
             place,
         }

@@ -7,6 +7,8 @@
 mod auto_flush;
 mod chunk;
 mod chunk_publish;
+mod chunk_stamps;
+mod handles;
 mod names;
 mod parts;
 mod plan;
@@ -31,9 +33,10 @@ pub use timestamp::{Timestamp, TimestampMicros, TimestampNanos};
 
 use self::auto_flush::Triggers;
 use self::chunk_publish::Scratch;
+use self::parts::Pieces;
 use self::plan::Plan;
 use self::stamps::Stamps;
-use self::symbols::Symbols;
+use self::symbols::{Mark, Symbols};
 use self::table::Table;
 use crate::config::ProducerKeys;
 use crate::router::gate::Gate;
@@ -59,6 +62,8 @@ pub(crate) struct ProducerOptions {
     pub(crate) has_files: bool,
     /// What the connect string says of rows.
     pub(crate) keys: ProducerKeys,
+    /// Most symbols of the slot.
+    pub(crate) symbols_max: u32,
 }
 
 /// A handle for one application thread: collects rows and publishes them as batches.
@@ -88,11 +93,12 @@ pub struct Producer {
     current: usize,
     row_open: bool,
     /// Symbols used before the row under construction.
-    symbol_mark: usize,
+    symbol_mark: Mark,
     rows: usize,
     symbols: Symbols,
     plan: Plan,
     scratch: Scratch,
+    pieces: Pieces,
     triggers: Triggers,
     auto_flush: bool,
     stamps: Option<Box<Stamps>>,
@@ -123,11 +129,12 @@ impl Producer {
             tables: Vec::new(),
             current: 0,
             row_open: false,
-            symbol_mark: 0,
+            symbol_mark: Mark::default(),
             rows: 0,
             symbols: Symbols::default(),
             plan: Plan::default(),
             scratch: Scratch::default(),
+            pieces: Pieces::default(),
             not_sync: std::marker::PhantomData,
         }
     }

@@ -1,10 +1,12 @@
 //! A batch that is too large for one frame goes in parts, cut between rows.
 //!
-//! All parts are written into the ring behind each other and appear at once: a refusal accepts
-//! nothing. Only a batch larger than half the ring is handed over part by part, as room comes;
-//! then a refusal may come in the middle, and says how many rows were accepted before it.
+//! All parts are sized, then reserved and written into the ring behind each other, then appear by
+//! one store: a refusal accepts nothing. Only a batch that the whole ring cannot hold is handed
+//! over part by part, as room comes; then a refusal may come in the middle, and says how many rows
+//! were accepted before it.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::publish::Refused;
@@ -49,6 +51,13 @@ pub(super) struct Stopped {
 /// A part: its rows and the bytes of its entry.
 type Part = (Range<usize>, usize);
 
+/// Memory kept from one batch in parts to the next.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    parts: Vec<Part>,
+    tables: Vec<Table>,
+}
+
 impl Producer {
     /// Publishes all rows of `source`, waiting up to `limit` for room.
     #[cold]
@@ -57,90 +66,108 @@ impl Producer {
         source: &mut impl Rows,
         limit: Duration,
     ) -> Result<(), Stopped> {
-        let nothing = |error| Stopped {
-            rows_accepted: 0,
-            error,
+        let mut parts = std::mem::take(&mut self.pieces.parts);
+        parts.clear();
+        let outcome = match self.cut(source, &mut parts) {
+            Ok(()) => self.accept_parts(source, &parts, limit),
+            Err(error) => Err(Stopped {
+                rows_accepted: 0,
+                error,
+            }),
         };
-        let mut parts = Vec::new();
-        self.cut(source, 0..source.rows(), &mut parts)
-            .map_err(nothing)?;
-        let bytes: usize = parts.iter().map(|part| part.1 + 16).sum();
+        self.pieces.parts = parts;
+        outcome
+    }
+
+    /// Hands the parts over, together if the ring can hold them.
+    fn accept_parts(
+        &mut self,
+        source: &mut impl Rows,
+        parts: &[Part],
+        limit: Duration,
+    ) -> Result<(), Stopped> {
         let start = Instant::now();
-        let at_once = bytes as u64 <= self.writer.capacity() / 2;
-        let mut accepted = 0;
+        let at_once = self.footprint(parts) <= self.writer.capacity();
+        let mut rows_accepted = 0;
         for group in parts.chunks(if at_once { parts.len().max(1) } else { 1 }) {
             let stopped = |error| Stopped {
-                rows_accepted: accepted,
+                rows_accepted,
                 error,
             };
             loop {
                 match self.accept_group(source, group) {
                     Ok(()) => break,
                     Err(Refused::Never(error)) => return Err(stopped(error)),
-                    Err(Refused::Full(header)) => {
+                    Err(Refused::Full(bytes)) => {
                         let left = limit.saturating_sub(start.elapsed());
-                        self.wait_for_room(&header, group_bytes(group), left, start)
-                            .map_err(stopped)?;
+                        self.wait_for_room(bytes, left, start).map_err(stopped)?;
                     }
                 }
             }
-            accepted = group.last().map_or(accepted, |part| part.0.end);
+            rows_accepted = group.last().map_or(rows_accepted, |part| part.0.end);
         }
         Ok(())
     }
 
-    /// Cuts `rows` in halves until every part fits a message and the ring.
-    fn cut(
-        &mut self,
-        source: &mut impl Rows,
-        rows: Range<usize>,
-        parts: &mut Vec<Part>,
-    ) -> Result<(), Error> {
-        self.symbols.next_batch();
-        let header = source.size(rows.clone(), &mut self.symbols, &mut self.plan, 0);
-        let judged = match &header {
-            Some(header) => self.check_size(header),
-            None => Err(self.beyond_any_limit()),
-        };
-        match (judged, header) {
-            (Ok(()), Some(header)) => {
-                parts.push((rows, header.entry_bytes()));
-                Ok(())
-            }
-            (Err(error), _) if rows.len() <= 1 => Err(error),
-            _ => {
-                // Whole bytes of bits where there are enough rows.
-                let half = rows.len() / 2;
-                let half = if half > 8 {
-                    half - half % 8
-                } else {
-                    half.max(1)
-                };
-                let middle = rows.start + half;
-                self.cut(source, rows.start..middle, parts)?;
-                self.cut(source, middle..rows.end, parts)
-            }
-        }
+    /// Room that the ring must have for these entries.
+    fn footprint(&self, parts: &[Part]) -> u64 {
+        self.writer.footprint(parts.iter().map(|part| part.1))
     }
 
-    /// Writes the parts and makes them visible together.
+    /// Cuts the rows so that every part fits a message and the ring. Parts aim at an eighth of the
+    /// ring, so that a batch of up to seven eighths can always be in it as a whole.
+    fn cut(&mut self, source: &mut impl Rows, parts: &mut Vec<Part>) -> Result<(), Error> {
+        let (rows, aim) = (source.rows(), self.writer.payload_bytes_max() / 4);
+        let (mut at, mut step) = (0, rows.max(1));
+        while at < rows {
+            let part = at..rows.min(at + step);
+            let count = part.len();
+            self.symbols.restart_uses();
+            let header = source.size(part.clone(), &mut self.symbols, &mut self.plan, 0);
+            let judged = match &header {
+                Some(header) => self.check_size(header).map(|()| header.entry_bytes()),
+                None => Err(self.beyond_any_limit()),
+            };
+            match judged {
+                Ok(bytes) if bytes <= aim || count == 1 => {
+                    parts.push((part, bytes));
+                    at += count;
+                    if bytes < aim / 4 {
+                        step = step.saturating_mul(2);
+                    }
+                }
+                Err(error) if count == 1 => return Err(error),
+                Ok(bytes) => step = fewer(count, aim, bytes),
+                Err(_) => step = fewer(count, 1, 2),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reserves and writes all parts, then makes them visible together: a part that finds no room
+    /// leaves no trace of the others.
+    ///
+    /// With several rings this is done for all of them before the first is committed.
     fn accept_group(&mut self, source: &mut impl Rows, group: &[Part]) -> Result<(), Refused> {
         self.check_open()?;
+        let bytes = self.footprint(group);
+        if self.writer.room() < bytes {
+            return Err(Refused::Full(bytes));
+        }
         let now = monotonic_nanos();
         for (index, (rows, _)) in group.iter().enumerate() {
-            self.symbols.next_batch();
+            self.symbols.restart_uses();
             let (symbols, plan) = (&mut self.symbols, &mut self.plan);
             let header = source
                 .size(rows.clone(), symbols, plan, now)
                 .expect("cut to fit");
-            let bytes = header.entry_bytes();
             let entry = if index == 0 {
-                self.writer.reserve(bytes)
+                self.writer.reserve(header.entry_bytes())
             } else {
-                self.writer.reserve_next(bytes)
+                self.writer.reserve_next(header.entry_bytes())
             };
             let Some(entry) = entry else {
-                return Err(Refused::Full(header));
+                return Err(Refused::Full(bytes));
             };
             source.write(rows.clone(), &header, symbols, plan, entry);
         }
@@ -178,8 +205,12 @@ impl Producer {
     #[cold]
     pub(super) fn publish_buffer_in_parts(&mut self, limit: Duration) -> Result<(), Error> {
         let tables = std::mem::take(&mut self.tables);
-        let mut source = Buffered::new(&tables);
+        let mut source = Buffered {
+            tables: &tables,
+            part: std::mem::take(&mut self.pieces.tables),
+        };
         let outcome = self.publish_parts(&mut source, limit);
+        self.pieces.tables = source.part;
         self.tables = tables;
         match outcome {
             Ok(()) => {
@@ -206,21 +237,27 @@ impl Producer {
                 *table = table.slice(gone..table.rows);
             }
         }
-        self.symbols.next_batch();
+        self.symbols.restart_uses();
         for table in &self.tables {
             mark_symbols(table, &mut self.symbols);
         }
     }
+
+    /// Sizes what cutting a batch needs, where a batch of these tables may need it.
+    pub(super) fn warm_pieces(&mut self, rows: usize) {
+        let Pieces { parts, tables } = &mut self.pieces;
+        parts.reserve(64);
+        for (index, table) in self.tables.iter().enumerate() {
+            shape(tables, index, table).warm(rows);
+        }
+    }
 }
 
-/// Room that surely suffices for the group: with several entries, one may have to begin behind
-/// the end of the buffer, which costs less than the largest of them.
-fn group_bytes(group: &[Part]) -> usize {
-    let all: usize = group.iter().map(|part| part.1 + 16).sum();
-    match group {
-        [_] => all - 16,
-        _ => all + group.iter().map(|part| part.1).max().unwrap_or(0),
-    }
+/// A smaller number of rows, of which some are likely to have `aim` bytes of `bytes`; whole bytes
+/// of bits where there are enough rows.
+fn fewer(rows: usize, aim: usize, bytes: usize) -> usize {
+    let rows = (rows * aim / bytes.max(1)).clamp(1, rows - rows / 4 - 1);
+    if rows > 8 { rows - rows % 8 } else { rows }
 }
 
 /// Notes the symbols of a table as used by the present batch.
@@ -232,19 +269,23 @@ fn mark_symbols(table: &Table, symbols: &mut Symbols) {
     }
 }
 
+/// The table at `index` of `part`, made to have the columns of `like`.
+fn shape<'a>(part: &'a mut Vec<Table>, index: usize, like: &Table) -> &'a mut Table {
+    if part.len() <= index {
+        part.resize_with(index + 1, || Table::new("", Arc::clone(&like.counters)));
+    }
+    let table = &mut part[index];
+    if !table.has_columns_of(like) {
+        *table = like.slice(0..0);
+    }
+    table
+}
+
 /// The buffer's rows, table by table.
 struct Buffered<'a> {
     tables: &'a [Table],
+    /// The same tables with the rows of the present part.
     part: Vec<Table>,
-}
-
-impl<'a> Buffered<'a> {
-    fn new(tables: &'a [Table]) -> Self {
-        Self {
-            tables,
-            part: Vec::new(),
-        }
-    }
 }
 
 impl Rows for Buffered<'_> {
@@ -259,18 +300,15 @@ impl Rows for Buffered<'_> {
         plan: &mut Plan,
         accepted_ns: u64,
     ) -> Option<EntryHeader> {
-        self.part.clear();
         let mut first = 0;
-        for table in self.tables {
+        for (index, table) in self.tables.iter().enumerate() {
             let (from, to) = (
                 rows.start.clamp(first, first + table.rows),
                 rows.end.clamp(first, first + table.rows),
             );
-            if to > from {
-                let part = table.slice(from - first..to - first);
-                mark_symbols(&part, symbols);
-                self.part.push(part);
-            }
+            let part = shape(&mut self.part, index, table);
+            part.assign(table, from - first..to - first);
+            mark_symbols(part, symbols);
             first += table.rows;
         }
         plan.size(&self.part, symbols, accepted_ns)

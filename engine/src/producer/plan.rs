@@ -19,9 +19,9 @@ pub(super) fn size(value: usize) -> Option<u32> {
 }
 
 impl Plan {
-    /// Room for the runs of `tables` tables.
-    pub(super) fn reserve(&mut self, tables: usize) {
-        self.runs.reserve(tables.saturating_mul(8));
+    /// Room for the runs of `columns` columns.
+    pub(super) fn reserve(&mut self, columns: usize) {
+        self.runs.reserve(columns);
     }
 
     /// Sizes the tables' rows. `None` when they are far beyond any limit.
@@ -60,7 +60,8 @@ impl Plan {
         Some(EntryHeader {
             accepted_ns,
             rows: size(rows)?,
-            tables,
+            tables: u16::try_from(tables).ok()?,
+            symbol_table: symbols.number(),
             symbols: size(used)?,
             symbol_bytes: size(used * SYMBOL_HEAD_BYTES + text_bytes)?,
             runs: size(self.runs.len())?,

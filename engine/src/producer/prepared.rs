@@ -80,7 +80,13 @@ impl Producer {
             names::check_column(name).map_err(|error| error.to_string())?;
             check_length(name, limit)
         };
-        match place.index_of(name, ty, check) {
+        // A name that is known was checked when it was new, but for the designated timestamp's.
+        let known = if name.is_empty() {
+            Err(names::NameError::Empty.to_string())
+        } else {
+            place.index_of(name, ty, check)
+        };
+        match known {
             Ok(index) => Ok(ColumnId {
                 table,
                 index: u16::try_from(index).expect("columns are bounded"),
@@ -108,20 +114,32 @@ impl Producer {
                 "a symbol of {bytes} bytes, at most {SYMBOL_BYTES_MAX}"
             )));
         }
-        match self.symbols.id(text) {
+        match self.symbols.handle(text) {
             Some(id) => Ok(Symbol { owner: self.id, id }),
-            None => Err(refused("this producer holds 1,000,000 symbols".to_owned())),
+            None => Err(refused(
+                "this producer holds 1,000,000 interned symbols".to_owned(),
+            )),
         }
     }
 
-    /// Sizes the buffers of every table for batches of `rows` rows, so that filling one moves no
-    /// memory; values of varying size are taken to have up to 64 bytes.
-    pub fn warm(&mut self, rows: usize) {
-        for column in self.tables.iter_mut().flat_map(|table| &mut table.columns) {
-            column.buffer.reserve(rows, 64);
+    /// Makes everything ready that batches of up to `rows` rows need, so that filling and
+    /// publishing them allocates nothing and meets no new page: the buffers of the tables named
+    /// here and of those prepared before (a column that comes later costs its making, no more),
+    /// the memory for cutting batches, the notes of what is acked. Values of varying size are
+    /// taken to have 64 bytes on average.
+    pub fn warm(&mut self, tables: &[&str], rows: usize) -> Result<(), Error> {
+        self.not_in_a_row()?;
+        for name in tables {
+            self.switch_table(name)?;
         }
-        self.symbols.reserve(rows);
-        self.plan.reserve(self.tables.len());
+        for table in &mut self.tables {
+            table.warm(rows);
+        }
+        self.warm_pieces(rows);
+        let columns = self.tables.iter().map(|table| table.columns.len().max(16));
+        self.plan.reserve(columns.sum());
+        self.lane.ledger.reserve();
+        Ok(())
     }
 
     fn not_in_a_row(&self) -> Result<(), Error> {
@@ -162,9 +180,7 @@ impl Producer {
         fits: bool,
         push: impl FnOnce(&mut ColumnBuffer) -> Result<(), PushError>,
     ) -> Result<&mut Self, Error> {
-        let here = self.row_open
-            && column.table.owner == self.id
-            && column.table.index as usize == self.current;
+        let here = self.is_here(column);
         let table = &mut self.tables[self.current];
         match table.slot(column.index) {
             Some(buffer) if here && fits => match push(buffer) {
@@ -173,6 +189,22 @@ impl Producer {
             },
             _ => Err(self.misput(column, here, fits)),
         }
+    }
+
+    /// Whether the column belongs to the table of the open row.
+    #[inline]
+    fn is_here(&self, column: ColumnId) -> bool {
+        self.row_open
+            && column.table.owner == self.id
+            && column.table.index as usize == self.current
+    }
+
+    #[cold]
+    fn foreign_symbol(&mut self, column: ColumnId) -> Error {
+        if self.is_here(column) {
+            return self.refuse_put(column, "a symbol of another producer".to_owned());
+        }
+        self.misput(column, false, false)
     }
 
     #[cold]
@@ -203,14 +235,49 @@ impl Producer {
     #[inline]
     pub fn put_symbol(&mut self, column: ColumnId, symbol: Symbol) -> Result<&mut Self, Error> {
         if symbol.owner != self.id {
-            return Err(self.refuse_put(column, "a symbol of another producer".to_owned()));
+            return Err(self.foreign_symbol(column));
         }
+        let id = match self.symbols.id_of(symbol.id) {
+            Some(id) => id,
+            None => self.new_put(column, symbol)?,
+        };
         let put = self.put(column, column.ty == ColumnType::Symbol, |buffer| {
-            buffer.push_symbol(symbol.id);
+            buffer.push_symbol(id);
             Ok(())
         })?;
-        put.symbols.mark_used(symbol.id);
+        put.symbols.mark_used(id);
         Ok(put)
+    }
+
+    /// The id of a symbol that the table of ids does not hold yet.
+    #[cold]
+    fn new_put(&mut self, column: ColumnId, symbol: Symbol) -> Result<u32, Error> {
+        if !self.is_here(column) {
+            return Err(self.misput(column, false, false));
+        }
+        if let Some(id) = self.id_of(symbol) {
+            return Ok(id);
+        }
+        let name = &self.tables[self.current].columns[usize::from(column.index)].name;
+        let name = name.clone();
+        Err(self.refuse_symbol(&name))
+    }
+
+    /// The id of a symbol of this producer; `None` if the slot has no room for it.
+    #[inline]
+    pub(super) fn id_of(&mut self, symbol: Symbol) -> Option<u32> {
+        let known = self.symbols.id_of(symbol.id);
+        known.or_else(|| {
+            let text = self.symbols.text_of(symbol.id).to_owned();
+            self.new_symbol(&text)
+        })
+    }
+
+    /// The id of a text; `None` if the slot has no room for it.
+    #[inline]
+    pub(super) fn id_of_text(&mut self, text: &str) -> Option<u32> {
+        let known = self.symbols.find(text);
+        known.or_else(|| self.new_symbol(text))
     }
 
     put!(
@@ -278,6 +345,19 @@ impl Producer {
     ) -> Result<&mut Self, Error> {
         let fits = column.ty.decimal_limits().is_some();
         self.put(column, fits, |buffer| buffer.push_decimal(unscaled, scale))
+    }
+
+    /// A DECIMAL256: `unscaled / 10^scale`, the unscaled number as 32 little-endian bytes of a
+    /// two's complement.
+    pub fn put_dec256(
+        &mut self,
+        column: ColumnId,
+        unscaled: [u8; 32],
+        scale: u8,
+    ) -> Result<&mut Self, Error> {
+        self.put(column, column.ty == ColumnType::Decimal256, |buffer| {
+            buffer.push_decimal(unscaled, scale)
+        })
     }
 
     /// A `DOUBLE_ARRAY`: the length of each dimension, outermost first, and the elements.

@@ -11,8 +11,8 @@ use crate::units::millis;
 
 /// Why a batch was not accepted this time.
 pub(super) enum Refused {
-    /// The ring has no room: try again.
-    Full(EntryHeader),
+    /// The ring lacks room, of which it must have so many bytes: try again.
+    Full(u64),
     /// It will never be accepted as it is.
     Never(Error),
 }
@@ -57,7 +57,9 @@ impl Producer {
     }
 
     /// Publishes and waits: for written with `sf_dir`, for stable with `sf_durability=flush` or
-    /// `append`, for accepted in memory mode. A wait ends after `sf_append_deadline_millis` (30 s
+    /// Publishes and waits: for stable with `sf_durability=flush` or `append`, else for accepted
+    /// where that survives the process (`intake=file`) or there is no journal, and for written with
+    /// `intake=memory`. A wait ends after `sf_append_deadline_millis` (30 s
     /// at least) with [`Error::Timeout`]; the batch is then still on its way.
     pub fn flush(&mut self) -> Result<(), Error> {
         let receipt = self.publish()?;
@@ -80,16 +82,16 @@ impl Producer {
             Attempt::Accepted => Ok(()),
             Attempt::TooLarge => self.publish_buffer_in_parts(limit),
             Attempt::Refused(Refused::Never(error)) => Err(error),
-            Attempt::Refused(Refused::Full(header)) => self.hand_over_waiting(header, limit),
+            Attempt::Refused(Refused::Full(bytes)) => self.hand_over_waiting(bytes, limit),
         }
     }
 
     #[cold]
-    fn hand_over_waiting(&mut self, mut header: EntryHeader, limit: Duration) -> Result<(), Error> {
+    fn hand_over_waiting(&mut self, mut bytes: u64, limit: Duration) -> Result<(), Error> {
         let start = Instant::now();
         loop {
             let left = limit.saturating_sub(start.elapsed());
-            self.wait_for_room(&header, header.entry_bytes(), left, start)?;
+            self.wait_for_room(bytes, left, start)?;
             match self.accept() {
                 Attempt::Accepted => return Ok(()),
                 Attempt::TooLarge => {
@@ -97,34 +99,30 @@ impl Producer {
                     return self.publish_buffer_in_parts(left);
                 }
                 Attempt::Refused(Refused::Never(error)) => return Err(error),
-                Attempt::Refused(Refused::Full(again)) => header = again,
+                Attempt::Refused(Refused::Full(again)) => bytes = again,
             }
         }
     }
 
     /// Waits until the ring has room for `bytes`; [`Error::Backpressure`] when `limit` passes
-    /// first. Counts the refusal, and who waited in vain at the cap.
+    /// first. Counts who waited in vain at the cap.
     #[cold]
     pub(super) fn wait_for_room(
         &mut self,
-        header: &EntryHeader,
-        bytes: usize,
+        bytes: u64,
         limit: Duration,
         start: Instant,
     ) -> Result<(), Error> {
-        let gate = std::sync::Arc::clone(&self.gate);
+        let gate = &self.gate;
         gate.knock();
         let mut stalled = false;
         if !limit.is_zero() {
-            let lane = std::sync::Arc::clone(&self.lane);
-            let entry = header.entry_bytes();
-            let roomy = lane.wait(limit, || {
+            let roomy = self.lane.wait(Stage::Accepted, limit, || {
                 if !stalled && gate.is_full() {
                     stalled = true;
                     gate.counters.backpressure_stalls.add_shared(1);
                 }
-                gate.is_over()
-                    || (self.writer.room() >= bytes as u64 && self.writer.reserve(entry).is_some())
+                gate.is_over() || self.writer.room() >= bytes
             });
             if roomy {
                 return Ok(());
@@ -135,7 +133,7 @@ impl Producer {
         }
         Err(Error::Backpressure {
             pressure: gate.pressure(),
-            batch_bytes: bytes as u64,
+            batch_bytes: bytes,
             waited_millis: millis(start.elapsed()),
             rows_accepted: 0,
         })
@@ -159,7 +157,8 @@ impl Producer {
             return Attempt::TooLarge;
         }
         let Some(entry) = self.writer.reserve(header.entry_bytes()) else {
-            return Attempt::Refused(Refused::Full(header));
+            let bytes = self.writer.footprint([header.entry_bytes()]);
+            return Attempt::Refused(Refused::Full(bytes));
         };
         self.plan.write(&header, &self.tables, &self.symbols, entry);
         self.make_visible(1);
@@ -255,8 +254,15 @@ impl Producer {
                 table.clear();
             }
         }
-        self.symbols.next_batch();
+        self.next_symbols();
         self.rows = 0;
+    }
+
+    /// The next batch's symbols begin, with a table of their own if the dictionary is a new one.
+    #[inline]
+    pub(super) fn next_symbols(&mut self) {
+        let epoch = self.gate.counters.symbol_epochs.get();
+        self.symbols.next_batch(self.published, epoch);
     }
 
     pub(super) fn receipt(&self) -> Receipt {

@@ -111,7 +111,8 @@ impl Receipt {
         let _sync = (stage == Stage::Stable).then(|| StableWait::new(&self.gate));
         self.gate.knock();
         let reached = || self.lane.reached(stage) >= self.entries;
-        self.lane.wait(timeout, || reached() || self.gate.is_over());
+        self.lane
+            .wait(stage, timeout, || reached() || self.gate.is_over());
         if reached() {
             return Ok(());
         }

@@ -76,6 +76,10 @@ impl Producer {
         if !self.row_open {
             return Err(Error::Misuse("a column before table()"));
         }
+        if name.is_empty() {
+            // It would be found: the designated timestamp has this name.
+            return Err(self.refuse_row(name, names::NameError::Empty.to_string()));
+        }
         let limit = self.options.name_bytes_max;
         let table = &mut self.tables[self.current];
         let check = |name: &str| {
@@ -118,6 +122,7 @@ impl Producer {
     /// Forgets all buffered rows, the one under construction included. Their columns stay known.
     pub fn clear(&mut self) {
         self.discard_row();
+        self.symbols.rewind_all();
         self.start_batch();
     }
 

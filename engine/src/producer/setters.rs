@@ -60,13 +60,56 @@ impl Producer {
             let reason = format!("a symbol of {bytes} bytes, at most {SYMBOL_BYTES_MAX}");
             return Err(self.refuse_row(name, reason));
         }
-        let Some(id) = self.symbols.cell(value) else {
-            return Err(self.refuse_row(name, "this producer holds 1,000,000 symbols".to_owned()));
+        let id = match self.symbols.cell(value) {
+            Some(id) => id,
+            None => self.new_cell(name, value)?,
         };
         self.set(name, ColumnType::Symbol, |buffer| {
             buffer.push_symbol(id);
             Ok(())
         })
+    }
+
+    /// Takes up a symbol that is new to this producer as a cell of the open row.
+    #[cold]
+    fn new_cell(&mut self, column: &str, value: &str) -> Result<u32, Error> {
+        let Some(id) = self.new_symbol(value) else {
+            return Err(self.refuse_symbol(column));
+        };
+        self.symbols.mark_used(id);
+        Ok(id)
+    }
+
+    /// Leaves the row out: the slot has no room for its symbol.
+    #[cold]
+    pub(super) fn refuse_symbol(&mut self, column: &str) -> Error {
+        self.refuse_row(column, String::new());
+        self.symbols_full(column)
+    }
+
+    /// What a symbol of the present table is told that finds no room.
+    #[cold]
+    pub(super) fn symbols_full(&self, column: &str) -> Error {
+        Error::SymbolsFull {
+            table: self.tables[self.current].name.clone(),
+            column: column.to_owned(),
+            symbols_max: self.options.symbols_max,
+        }
+    }
+
+    /// Takes up a symbol that is new to this producer; `None` if the slot has no room for it.
+    #[cold]
+    pub(super) fn new_symbol(&mut self, value: &str) -> Option<u32> {
+        // First what was taken: its symbols are among those of the slot then.
+        let pending = self.symbols.pending(self.lane.taken()) as u64;
+        let slot = self.gate.counters.symbols.get();
+        if slot + pending < self.options.symbols_max.into()
+            && let Some(id) = self.symbols.add(value)
+        {
+            return Some(id);
+        }
+        self.gate.lack_symbols();
+        None
     }
 
     /// A SYMBOL; `None` is NULL.

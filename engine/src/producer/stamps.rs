@@ -19,8 +19,8 @@ static NEXT: AtomicI64 = AtomicI64::new(0);
 /// The keys that concern single rows.
 #[derive(Debug)]
 pub(super) struct Stamps {
-    row_seq: Option<String>,
-    receive_time: Option<String>,
+    pub(super) row_seq: Option<String>,
+    pub(super) receive_time: Option<String>,
     past_max: Option<i64>,
     future_max: Option<i64>,
     /// Numbers taken and not used.
@@ -45,7 +45,7 @@ impl Stamps {
         any.then(|| Box::new(stamps))
     }
 
-    fn number(&mut self) -> i64 {
+    pub(super) fn number(&mut self) -> i64 {
         if self.numbers.is_empty() {
             // Whoever comes first sets the start; nobody sees a number twice.
             let _ = NEXT.compare_exchange(0, now(), Ordering::AcqRel, Ordering::Acquire);
@@ -57,13 +57,13 @@ impl Stamps {
         number
     }
 
-    /// Why a designated timestamp is refused.
-    fn judge(&self, timestamp: Timestamp) -> Option<String> {
+    /// Why a designated timestamp is refused at this time.
+    pub(super) fn judge(&self, timestamp: Timestamp, now: i64) -> Option<String> {
         let nanos = match timestamp {
             Timestamp::Nanos(nanos) => nanos,
             Timestamp::Micros(micros) => micros.saturating_mul(1000),
         };
-        let age = now().saturating_sub(nanos);
+        let age = now.saturating_sub(nanos);
         if let Some(limit) = self.past_max.filter(|limit| age > *limit) {
             return Some(format!(
                 "designated timestamp {timestamp:?} lies {} ms in the past, at most {} are \
@@ -83,7 +83,8 @@ impl Stamps {
     }
 }
 
-fn now() -> i64 {
+/// The wall clock in nanoseconds since the Unix epoch.
+pub(super) fn now() -> i64 {
     i64::try_from(wall_nanos()).unwrap_or(i64::MAX)
 }
 
@@ -94,7 +95,7 @@ impl Producer {
         let Some(stamps) = &mut self.stamps else {
             return Ok(());
         };
-        if let Some(reason) = timestamp.and_then(|timestamp| stamps.judge(timestamp)) {
+        if let Some(reason) = timestamp.and_then(|timestamp| stamps.judge(timestamp, now())) {
             return Err((String::new(), reason));
         }
         let table = &mut self.tables[self.current];

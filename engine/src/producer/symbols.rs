@@ -1,12 +1,15 @@
 //! The producer's own symbol ids, and which of them the batch under construction uses.
 //!
 //! Ids are dense from 0 and valid for this producer only; the shard translates them. A batch lists
-//! the text of every symbol it uses, so that it can be read without this table.
+//! the text of every symbol it uses, so that it can be read without this table. The table is begun
+//! anew with every dictionary epoch of the slot, or it would grow for ever.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
+use super::handles::Handles;
 use super::names::same;
 
 /// Most symbols of a producer: the slot's dictionary takes no more.
@@ -21,6 +24,13 @@ struct Symbol {
     batch: u64,
 }
 
+/// A state of the table.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Mark {
+    used: usize,
+    known: usize,
+}
+
 /// Text to id, and the list of the present batch.
 #[derive(Debug)]
 pub(super) struct Symbols {
@@ -31,6 +41,15 @@ pub(super) struct Symbols {
     used: Vec<u32>,
     used_bytes: usize,
     batch: u64,
+    /// Which of this producer's tables it is.
+    number: u16,
+    /// Dictionary epoch of the slot at its begin.
+    epoch: u64,
+    /// Entries published, and the size of the table then, where it had grown.
+    grown: VecDeque<(u64, usize)>,
+    /// Symbols that the shard has seen.
+    settled: usize,
+    handles: Handles,
 }
 
 impl Default for Symbols {
@@ -43,34 +62,32 @@ impl Default for Symbols {
             used: Vec::new(),
             used_bytes: 0,
             batch: 1,
+            number: 0,
+            epoch: 0,
+            grown: VecDeque::new(),
+            settled: 0,
+            handles: Handles::default(),
         }
     }
 }
 
 impl Symbols {
-    /// The id of `text`, noted as used by this batch. `None` when the table is full.
+    /// The id of `text`, noted as used by this batch; `None` if it is not in the table.
     #[inline]
     pub(super) fn cell(&mut self, text: &str) -> Option<u32> {
-        let hash = self.hasher.hash_one(text.as_bytes());
-        let id = match self.find(text, hash) {
-            Some(id) => id,
-            None => self.intern(text, hash)?,
-        };
+        let id = self.find(text)?;
         self.mark_used(id);
         Some(id)
     }
 
-    /// The id of `text`, not noted as used. `None` when the table is full.
-    pub(super) fn id(&mut self, text: &str) -> Option<u32> {
-        let hash = self.hasher.hash_one(text.as_bytes());
-        match self.find(text, hash) {
-            Some(id) => Some(id),
-            None => self.intern(text, hash),
-        }
+    /// The id of `text`, not noted as used.
+    #[inline]
+    pub(super) fn find(&self, text: &str) -> Option<u32> {
+        self.find_hashed(text, self.hasher.hash_one(text.as_bytes()))
     }
 
     #[inline]
-    fn find(&self, text: &str, hash: u64) -> Option<u32> {
+    fn find_hashed(&self, text: &str, hash: u64) -> Option<u32> {
         let (symbols, all) = (&self.entries, &self.text);
         let found = self.index.find(hash, |id| {
             let symbol = &symbols[*id as usize];
@@ -93,11 +110,25 @@ impl Symbols {
         }
     }
 
-    #[cold]
-    fn intern(&mut self, text: &str, hash: u64) -> Option<u32> {
+    /// Which of this producer's tables the ids are of.
+    pub(super) fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Symbols of the table that the slot may not have yet, given how many entries the shard took.
+    pub(super) fn pending(&mut self, taken: u64) -> usize {
+        while let Some((_, count)) = self.grown.pop_front_if(|(entries, _)| *entries <= taken) {
+            self.settled = count;
+        }
+        self.entries.len() - self.settled
+    }
+
+    /// Takes `text`, which is not in the table, not noted as used. `None` when the table is full.
+    pub(super) fn add(&mut self, text: &str) -> Option<u32> {
         if self.entries.len() >= SYMBOLS_MAX {
             return None;
         }
+        let hash = self.hasher.hash_one(text.as_bytes());
         let id = u32::try_from(self.entries.len()).ok()?;
         let start = self.text.len();
         self.text.push_str(text);
@@ -107,24 +138,51 @@ impl Symbols {
             hash,
             batch: 0,
         });
+        // So that a known symbol never allocates.
+        self.used.reserve(self.entries.len() - self.used.len());
         let symbols = &self.entries;
         self.index
             .insert_unique(hash, id, |id| symbols[*id as usize].hash);
         Some(id)
     }
 
-    /// Symbols used by the batch so far: a mark to [`rewind`](Self::rewind) to.
-    pub(super) fn mark(&self) -> usize {
-        self.used.len()
+    /// The present state: a mark to [`rewind`](Self::rewind) to.
+    #[inline]
+    pub(super) fn mark(&self) -> Mark {
+        Mark {
+            used: self.used.len(),
+            known: self.entries.len(),
+        }
     }
 
-    /// Forgets uses after the mark: their row was left out.
-    pub(super) fn rewind(&mut self, mark: usize) {
-        for id in self.used.drain(mark..) {
+    /// Forgets uses after the mark, and the symbols that they brought: their row was left out.
+    pub(super) fn rewind(&mut self, mark: Mark) {
+        for id in self.used.drain(mark.used..) {
             let symbol = &mut self.entries[id as usize];
             symbol.batch = 0;
             self.used_bytes -= symbol.bytes;
         }
+        if self.entries.len() > mark.known {
+            self.handles.forget(mark.known);
+        }
+        while self.entries.len() > mark.known
+            && let Some(symbol) = self.entries.pop()
+        {
+            let id = self.entries.len();
+            let is_it = |other: &u32| *other as usize == id;
+            if let Ok(cell) = self.index.find_entry(symbol.hash, is_it) {
+                cell.remove();
+            }
+            self.text.truncate(symbol.start);
+        }
+    }
+
+    /// Forgets the whole batch.
+    pub(super) fn rewind_all(&mut self) {
+        self.rewind(Mark {
+            used: 0,
+            known: self.grown.back().map_or(self.settled, |last| last.1),
+        });
     }
 
     /// The batch's symbols in order of first use.
@@ -140,17 +198,51 @@ impl Symbols {
         (self.used.len(), self.used_bytes)
     }
 
-    /// Room for a batch of `rows` rows.
-    pub(super) fn reserve(&mut self, rows: usize) {
-        let most = rows.min(self.entries.len());
-        self.used.reserve(most.saturating_sub(self.used.len()));
-    }
-
-    /// A new batch begins.
-    pub(super) fn next_batch(&mut self) {
+    /// The batch under construction lists nothing yet: its symbols are noted anew.
+    pub(super) fn restart_uses(&mut self) {
         self.batch += 1;
         self.used.clear();
         self.used_bytes = 0;
+    }
+
+    /// A handle of `text`, good for every table to come; `None` when there are too many.
+    pub(super) fn handle(&mut self, text: &str) -> Option<u32> {
+        let hash = self.hasher.hash_one(text.as_bytes());
+        self.handles.of(text, hash)
+    }
+
+    /// The id that the present table has for a handle, not noted as used; `None` if it has none.
+    #[inline]
+    pub(super) fn id_of(&mut self, handle: u32) -> Option<u32> {
+        let known = self.handles.id(handle);
+        if known.is_some() {
+            return known;
+        }
+        let found = self.find(self.handles.text(handle))?;
+        self.handles.set(handle, found);
+        Some(found)
+    }
+
+    /// The text of a handle.
+    pub(super) fn text_of(&self, handle: u32) -> &str {
+        self.handles.text(handle)
+    }
+
+    /// A new batch begins, after so many entries and in this dictionary epoch of the slot.
+    pub(super) fn next_batch(&mut self, entries: u64, epoch: u64) {
+        self.restart_uses();
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            self.handles.forget(0);
+            self.number = self.number.wrapping_add(1);
+            self.index.clear();
+            self.entries.clear();
+            self.text.clear();
+            self.grown.clear();
+            self.settled = 0;
+        } else if self.grown.back().map_or(self.settled, |last| last.1) < self.entries.len() {
+            self.grown.push_back((entries, self.entries.len()));
+        }
     }
 }
 
@@ -158,26 +250,89 @@ impl Symbols {
 mod tests {
     use super::*;
 
+    /// As `Producer::symbol` does without a limit.
+    fn cell(symbols: &mut Symbols, text: &str) -> u32 {
+        let known = symbols.cell(text);
+        known.unwrap_or_else(|| {
+            let id = symbols.add(text).unwrap();
+            symbols.mark_used(id);
+            id
+        })
+    }
+
     #[test]
     fn a_batch_lists_what_it_uses_once_in_order() {
         let mut symbols = Symbols::default();
-        let ids: Vec<_> = ["b", "a", "b", ""]
-            .iter()
-            .map(|s| symbols.cell(s).unwrap())
-            .collect();
+        let ids = ["b", "a", "b", ""].map(|text| cell(&mut symbols, text));
         assert_eq!(ids, [0, 1, 0, 2]);
         assert_eq!(
             symbols.used().collect::<Vec<_>>(),
             [(0, "b"), (1, "a"), (2, "")]
         );
-        symbols.next_batch();
+        symbols.next_batch(1, 0);
         assert_eq!(symbols.cell("a"), Some(1));
         let mark = symbols.mark();
-        assert_eq!(symbols.cell("new"), Some(3));
+        assert_eq!(symbols.cell("new"), None);
+        assert_eq!(cell(&mut symbols, "new"), 3);
         symbols.rewind(mark);
         assert_eq!(symbols.used().collect::<Vec<_>>(), [(1, "a")]);
         assert_eq!(symbols.used_size(), (1, 1));
-        assert_eq!(symbols.cell("new"), Some(3), "the id stays");
-        assert_eq!(symbols.used_size(), (2, 4));
+        assert_eq!(symbols.cell("new"), None, "its row brought it");
+        assert_eq!(cell(&mut symbols, "other"), 3);
+        assert_eq!(symbols.used_size(), (2, 6));
+        symbols.rewind_all();
+        assert_eq!(symbols.used().count(), 0);
+        assert_eq!((symbols.cell("other"), symbols.cell("b")), (None, Some(0)));
+    }
+
+    #[test]
+    fn symbols_are_pending_until_the_shard_took_their_entry() {
+        let mut symbols = Symbols::default();
+        for (entry, texts) in [["a", "b"], ["b", "c"], ["a", "b"]].iter().enumerate() {
+            for text in texts {
+                cell(&mut symbols, text);
+            }
+            symbols.next_batch(entry as u64 + 1, 0);
+        }
+        cell(&mut symbols, "d");
+        let pending = [0, 1, 1, 2, 3].map(|taken| symbols.pending(taken));
+        assert_eq!(pending, [4, 2, 2, 1, 1]);
+    }
+
+    #[test]
+    fn a_new_epoch_begins_a_new_table_with_the_next_batch() {
+        let mut symbols = Symbols::default();
+        assert_eq!([cell(&mut symbols, "a"), cell(&mut symbols, "b")], [0, 1]);
+        symbols.next_batch(1, 0);
+        assert_eq!((symbols.cell("b"), symbols.number()), (Some(1), 0));
+        symbols.next_batch(2, 7);
+        assert_eq!((symbols.cell("b"), symbols.number()), (None, 1));
+        assert_eq!(cell(&mut symbols, "b"), 0);
+        assert_eq!(symbols.used().collect::<Vec<_>>(), [(0, "b")]);
+        symbols.next_batch(3, 7);
+        assert_eq!((symbols.cell("b"), symbols.number()), (Some(0), 1));
+        assert_eq!(symbols.pending(2), 1);
+    }
+
+    #[test]
+    fn a_handle_outlives_tables_and_rows_that_were_left_out() {
+        let mut symbols = Symbols::default();
+        let handle = symbols.handle("x").unwrap();
+        assert_eq!(symbols.handle("x"), Some(handle));
+        assert_eq!(symbols.id_of(handle), None);
+        assert_eq!([cell(&mut symbols, "a"), cell(&mut symbols, "x")], [0, 1]);
+        assert_eq!(symbols.id_of(handle), Some(1));
+        symbols.next_batch(1, 1);
+        assert_eq!(symbols.id_of(handle), None);
+        let mark = symbols.mark();
+        assert_eq!(cell(&mut symbols, "x"), 0);
+        assert_eq!(symbols.id_of(handle), Some(0));
+        symbols.rewind(mark);
+        assert_eq!(symbols.id_of(handle), None);
+        assert_eq!([cell(&mut symbols, "y"), cell(&mut symbols, "x")], [0, 1]);
+        assert_eq!(
+            (symbols.id_of(handle), symbols.text_of(handle)),
+            (Some(1), "x")
+        );
     }
 }

@@ -13,6 +13,8 @@ use crate::observe::TableCounters;
 pub(super) const COLUMNS_MAX: usize = 2048;
 /// Most rows of a table block (protocol.md section 10.7).
 pub(super) const ROWS_MAX: usize = 1_000_000;
+/// Bytes that room is made for where values differ in size.
+const VALUE_BYTES: usize = 64;
 
 /// A named column.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ pub(super) struct Table {
     set: usize,
     /// Columns there were before it.
     known: usize,
+    /// Rows that a new column is sized for.
+    warm_rows: usize,
 }
 
 impl Table {
@@ -46,6 +50,7 @@ impl Table {
             next: 0,
             set: 0,
             known: 0,
+            warm_rows: 0,
         }
     }
 
@@ -152,6 +157,7 @@ impl Table {
             return Err(format!("differs only in case from column {:?}", twin.name));
         }
         let mut buffer = ColumnBuffer::new(ty);
+        buffer.reserve(self.warm_rows, VALUE_BYTES);
         buffer.push_nulls(self.rows);
         self.columns.push(Column {
             name: name.to_owned(),
@@ -200,6 +206,33 @@ impl Table {
             columns: columns.collect(),
             rows: rows.len(),
             ..Self::new(&self.name, Arc::clone(&self.counters))
+        }
+    }
+
+    /// Whether both have the same columns in the same order.
+    pub(super) fn has_columns_of(&self, other: &Self) -> bool {
+        let same = |(a, b): (&Column, &Column)| {
+            a.buffer.column_type() == b.buffer.column_type() && a.name == b.name
+        };
+        self.name == other.name
+            && self.columns.len() == other.columns.len()
+            && self.columns.iter().zip(&other.columns).all(same)
+    }
+
+    /// Becomes a copy of the rows `rows` of `from`, which has the same columns.
+    pub(super) fn assign(&mut self, from: &Self, rows: Range<usize>) {
+        self.rows = rows.len();
+        for (column, from) in self.columns.iter_mut().zip(&from.columns) {
+            column.buffer.assign(&from.buffer, rows.clone());
+        }
+    }
+
+    /// Sizes the columns, those to come too, for `rows` rows; values of varying size are taken to
+    /// have [`VALUE_BYTES`].
+    pub(super) fn warm(&mut self, rows: usize) {
+        self.warm_rows = rows;
+        for column in &mut self.columns {
+            column.buffer.reserve(rows, VALUE_BYTES);
         }
     }
 

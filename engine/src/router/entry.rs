@@ -1,7 +1,8 @@
 //! An intake entry: one batch, self-contained, as it lies in the ring.
 //!
 //! ```text
-//! accepted_ns u64 | rows u32 | tables u32 | symbols u32 | symbol_bytes u32 | runs u32 | block_bytes u32
+//! accepted_ns u64 | rows u32 | tables u16 | symbol_table u16
+//! symbols u32 | symbol_bytes u32 | runs u32 | block_bytes u32
 //! symbols:  { local id u32 | length u32 | text }   the symbols that the batch uses
 //! runs:     { offset in blocks u32 | cells u32 }   where symbol cells are
 //! blocks:   table blocks as on the wire, but symbol cells are local ids of 4 bytes
@@ -28,7 +29,10 @@ pub(crate) struct EntryHeader {
     /// Rows in all tables.
     pub(crate) rows: u32,
     /// Table blocks.
-    pub(crate) tables: u32,
+    pub(crate) tables: u16,
+    /// Which of the producer's tables of symbols the local ids are of. With another number than
+    /// the entry before, no local id means what it did.
+    pub(crate) symbol_table: u16,
     /// Symbols listed.
     pub(crate) symbols: u32,
     /// Bytes of the symbol section.
@@ -59,7 +63,7 @@ impl EntryHeader {
         out[..8].copy_from_slice(&self.accepted_ns.to_le_bytes());
         let words = [
             self.rows,
-            self.tables,
+            u32::from(self.tables) | u32::from(self.symbol_table) << 16,
             self.symbols,
             self.symbol_bytes,
             self.runs,
@@ -89,13 +93,18 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
 impl<'a> Entry<'a> {
     /// Splits an entry; `None` if its lengths do not add up.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let header = EntryHeader {
             accepted_ns: u64::from_le_bytes(*bytes.first_chunk()?),
             rows: word(bytes, 8)?,
-            tables: word(bytes, 12)?,
+            tables: half(bytes, 12)?,
+            symbol_table: half(bytes, 14)?,
             symbols: word(bytes, 16)?,
             symbol_bytes: word(bytes, 20)?,
             runs: word(bytes, 24)?,

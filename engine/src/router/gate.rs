@@ -3,7 +3,7 @@
 
 mod view;
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use self::view::Gone;
@@ -47,6 +47,17 @@ impl Terminal {
     }
 }
 
+/// Who does the steward's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Upkeep {
+    /// The steward.
+    Kept,
+    /// Nobody at the moment: it died, and is started again after a pause.
+    Dead,
+    /// The shard: the steward was given up.
+    Inline,
+}
+
 /// The doorway of one shard.
 #[derive(Debug)]
 pub(crate) struct Gate {
@@ -77,7 +88,11 @@ pub(crate) struct Gate {
     oldest_unacked: AtomicU64,
     stable_waiters: AtomicI32,
     full: AtomicBool,
+    /// A producer refused a symbol for want of room since the shard looked last.
+    lacks_symbols: AtomicBool,
+    symbols_max: AtomicU32,
     server_cap: AtomicU64,
+    upkeep: AtomicU8,
     /// Counters of the shard.
     pub counters: Box<Counters>,
     /// What the notifier reports.
@@ -114,7 +129,10 @@ impl Gate {
             oldest_unacked: AtomicU64::new(0),
             stable_waiters: AtomicI32::new(0),
             full: AtomicBool::new(false),
+            lacks_symbols: AtomicBool::new(false),
+            symbols_max: AtomicU32::new(0),
             server_cap: AtomicU64::new(0),
+            upkeep: AtomicU8::new(Upkeep::Kept as u8),
             counters: Box::default(),
             events: Inbox::default(),
             fill: FillRate::default(),
@@ -154,6 +172,13 @@ impl Gate {
     /// Somebody begins (1) or ends (-1) waiting for stable.
     pub(crate) fn stable_waiters(&self, change: i32) {
         self.stable_waiters.fetch_add(change, Ordering::AcqRel);
+    }
+
+    /// A symbol found no room in the dictionary: the shard makes some when it can.
+    #[cold]
+    pub(crate) fn lack_symbols(&self) {
+        self.lacks_symbols.store(true, Ordering::Release);
+        self.knock();
     }
 
     /// Whether `sf_max_total_bytes` is used up.
@@ -321,6 +346,27 @@ impl Gate {
         }
     }
 
+    /// Whether a symbol found no room since [`saw_lack`](Self::saw_lack).
+    #[inline]
+    pub(crate) fn is_lacking_symbols(&self) -> bool {
+        self.lacks_symbols.load(Ordering::Acquire)
+    }
+
+    /// The shard has taken note.
+    pub(crate) fn saw_lack(&self) {
+        self.lacks_symbols.store(false, Ordering::Release);
+    }
+
+    /// Most symbols of the slot, for whoever looks at the gauge.
+    pub(crate) fn set_symbols_max(&self, count: u32) {
+        self.symbols_max.store(count, Ordering::Relaxed);
+    }
+
+    /// See [`set_symbols_max`](Self::set_symbols_max); 0 before.
+    pub(crate) fn symbols_max(&self) -> u64 {
+        self.symbols_max.load(Ordering::Relaxed).into()
+    }
+
     /// Whether somebody waits for stable.
     #[inline]
     pub(crate) fn wants_stable(&self) -> bool {
@@ -368,6 +414,20 @@ impl Gate {
     /// See [`set_server_cap`](Self::set_server_cap).
     pub(crate) fn server_cap(&self) -> Option<u64> {
         Some(self.server_cap.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
+    }
+
+    /// The steward's supervisor tells who does its work.
+    pub(crate) fn set_upkeep(&self, upkeep: Upkeep) {
+        self.upkeep.store(upkeep as u8, Ordering::Relaxed);
+    }
+
+    /// See [`set_upkeep`](Self::set_upkeep).
+    pub(crate) fn upkeep(&self) -> Upkeep {
+        match self.upkeep.load(Ordering::Relaxed) {
+            0 => Upkeep::Kept,
+            1 => Upkeep::Dead,
+            _ => Upkeep::Inline,
+        }
     }
 
     /// Latches a terminal error (the first one stays and is told) and wakes every waiter.

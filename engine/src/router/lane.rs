@@ -3,18 +3,18 @@
 //! Entries of a lane are numbered from 0. For each stage a counter says how many entries have
 //! reached it: all entries below the counter have. Receipts compare their number with it.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
-use super::gate::lock;
 use super::region::Region;
 use super::ring::{self, Reader, Writer};
-use super::wakers::Wakers;
+use super::waiters::Waiters;
 use crate::intake::{LeftRing, RingFile};
-use crate::io::sys::{futex_wait, futex_wake};
 use crate::observe::Ledger;
+
+const STAGES: usize = 5;
 
 /// Stages of a frame on its way (ARCHITECTURE.md, glossary).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,11 +56,8 @@ pub(crate) struct Lane {
     acked: AtomicU64,
     /// Counts only where durable acknowledgements are asked for.
     durable: AtomicU64,
-    /// Bumped at every progress while somebody sleeps.
-    event: AtomicU32,
-    sleepers: AtomicU32,
-    wakers: Mutex<Wakers>,
-    wakers_armed: AtomicBool,
+    /// Who waits, by stage.
+    waiters: [Waiters; STAGES],
     producer_gone: AtomicBool,
     /// Bytes of the ring.
     pub ring_bytes: u64,
@@ -144,96 +141,47 @@ impl Lane {
         self.taken.store(count, Ordering::Release);
     }
 
+    /// How many entries the shard took. What its symbols added to the dictionary was counted
+    /// before.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Acquire)
+    }
+
     /// Whether everything accepted so far has reached `stage`.
     pub(crate) fn is_all(&self, stage: Stage) -> bool {
         self.reached(stage) >= self.reached(Stage::Accepted)
     }
 
-    /// Wakes whoever waits on this lane, if anybody.
-    #[inline]
-    pub(crate) fn notify(&self) {
-        fence(Ordering::SeqCst);
-        if self.sleepers.load(Ordering::Relaxed) > 0 {
-            self.event.fetch_add(1, Ordering::Release);
-            futex_wake(&self.event);
-        }
-        if self.wakers_armed.load(Ordering::Relaxed) {
-            self.run_wakers();
-        }
+    fn waiters(&self, stage: Stage) -> &Waiters {
+        &self.waiters[stage as usize]
     }
 
-    #[cold]
-    fn run_wakers(&self) {
-        let mut ready = Vec::new();
-        {
-            let mut wakers = lock(&self.wakers);
-            let stages = [
-                Stage::Accepted,
-                Stage::Written,
-                Stage::Stable,
-                Stage::Acked,
-                Stage::Durable,
-            ];
-            for stage in stages {
-                wakers.take_due(stage, self.reached(stage), &mut ready);
-            }
-            self.wakers_armed
-                .store(!wakers.is_empty(), Ordering::Release);
-        }
-        for waker in ready {
-            waker.wake();
-        }
+    /// Wakes whoever waits on this lane for `stage` (for accepted: for room), if anybody.
+    #[inline]
+    pub(crate) fn notify(&self, stage: Stage) {
+        self.waiters(stage).notify(self.reached(stage));
     }
 
     /// Ends every wait: the waiters look at the gate's state.
     pub(crate) fn wake_everybody(&self) {
-        self.event.fetch_add(1, Ordering::AcqRel);
-        futex_wake(&self.event);
-        let wakers = lock(&self.wakers).take_all();
-        for waker in wakers {
-            waker.wake();
-        }
+        self.waiters.iter().for_each(Waiters::wake_everybody);
     }
 
-    /// Waits until `done` holds or `limit` has passed; spins for 20 us first, then sleeps.
-    pub(crate) fn wait(&self, limit: Duration, mut done: impl FnMut() -> bool) -> bool {
-        let start = std::time::Instant::now();
-        while start.elapsed() < Duration::from_micros(20).min(limit) {
-            if done() {
-                return true;
-            }
-            std::hint::spin_loop();
-        }
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
-        let reached = loop {
-            let seen = self.event.load(Ordering::Acquire);
-            fence(Ordering::SeqCst);
-            if done() {
-                break true;
-            }
-            let Some(left) = limit.checked_sub(start.elapsed()) else {
-                break false;
-            };
-            // The cap makes a lost wake-up a delay instead of a hang.
-            futex_wait(&self.event, seen, left.min(Duration::from_millis(100)));
-        };
-        self.sleepers.fetch_sub(1, Ordering::SeqCst);
-        reached
+    /// Waits until `done`, which follows from `stage`, holds or `limit` has passed.
+    pub(crate) fn wait(&self, stage: Stage, limit: Duration, done: impl FnMut() -> bool) -> bool {
+        self.waiters(stage).wait(limit, done)
     }
 
     /// Registers `waker` for "at least `count` entries at `stage`", instead of what `ticket`
     /// registered before; returns the ticket (0 asks for a new one). The caller looks again
     /// afterwards.
     pub(crate) fn watch(&self, stage: Stage, count: u64, ticket: u64, waker: &Waker) -> u64 {
-        let ticket = lock(&self.wakers).insert(stage, count, ticket, waker);
-        self.wakers_armed.store(true, Ordering::Release);
-        fence(Ordering::SeqCst);
-        ticket
+        self.waiters(stage).watch(count, ticket, waker)
     }
 
     /// Forgets what `ticket` registered: its receipt is gone.
     pub(crate) fn unwatch(&self, stage: Stage, count: u64, ticket: u64) {
-        lock(&self.wakers).remove(stage, count, ticket);
+        self.waiters(stage).unwatch(count, ticket);
     }
 
     /// The producer was dropped: the shard frees the lane when its ring is empty.

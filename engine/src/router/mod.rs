@@ -13,4 +13,5 @@ pub(crate) mod ring;
 #[cfg(test)]
 mod ring_tests;
 mod sync;
+mod waiters;
 mod wakers;

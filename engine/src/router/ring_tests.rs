@@ -50,6 +50,7 @@ fn an_uncommitted_reservation_is_invisible() {
 #[test]
 fn several_entries_appear_at_once_or_not_at_all() {
     let (mut writer, mut reader) = ring(512);
+    assert_eq!(writer.footprint([200, 40]), 256 + 96);
     writer.reserve(200).expect("room").fill(1);
     writer.reserve_next(40).expect("room").fill(2);
     assert!(writer.reserve_next(200).is_none(), "full");
@@ -64,6 +65,7 @@ fn several_entries_appear_at_once_or_not_at_all() {
     }
     assert!(reader.is_empty());
     assert_eq!(writer.room(), 512);
+    assert_eq!(writer.footprint([200]), 160 + 256, "behind a pad");
 }
 
 #[test]

@@ -3,37 +3,24 @@
 use std::collections::BTreeMap;
 use std::task::Waker;
 
-use super::lane::Stage;
-
-/// Wakers by stage, then by entry count and ticket.
+/// Wakers by entry count and ticket.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
-    stages: [BTreeMap<(u64, u64), Waker>; 5],
+    waiting: BTreeMap<(u64, u64), Waker>,
     tickets: u64,
 }
 
-fn index(stage: Stage) -> usize {
-    match stage {
-        Stage::Accepted => 0,
-        Stage::Written => 1,
-        Stage::Stable => 2,
-        Stage::Acked => 3,
-        Stage::Durable => 4,
-    }
-}
-
 impl Wakers {
-    /// Wakes `waker` when `count` entries have reached `stage`; replaces the one that `ticket`
-    /// registered before. Returns the ticket, a new one for 0.
-    pub(crate) fn insert(&mut self, stage: Stage, count: u64, ticket: u64, waker: &Waker) -> u64 {
+    /// Wakes `waker` when `count` entries are reached; replaces the one that `ticket` registered
+    /// before. Returns the ticket, a new one for 0.
+    pub(crate) fn insert(&mut self, count: u64, ticket: u64, waker: &Waker) -> u64 {
         let ticket = if ticket == 0 {
             self.tickets += 1;
             self.tickets
         } else {
             ticket
         };
-        let waiting = &mut self.stages[index(stage)];
-        waiting
+        self.waiting
             .entry((count, ticket))
             .and_modify(|known| known.clone_from(waker))
             .or_insert_with(|| waker.clone());
@@ -41,32 +28,24 @@ impl Wakers {
     }
 
     /// Forgets what `ticket` registered.
-    pub(crate) fn remove(&mut self, stage: Stage, count: u64, ticket: u64) {
-        self.stages[index(stage)].remove(&(count, ticket));
+    pub(crate) fn remove(&mut self, count: u64, ticket: u64) {
+        self.waiting.remove(&(count, ticket));
     }
 
-    /// Takes out everybody who waits for at most `count` entries at `stage`.
-    pub(crate) fn take_due(&mut self, stage: Stage, count: u64, due: &mut Vec<Waker>) {
-        let waiting = &mut self.stages[index(stage)];
-        if waiting
-            .first_key_value()
-            .is_none_or(|(key, _)| key.0 > count)
-        {
-            return;
-        }
-        let later = waiting.split_off(&(count.saturating_add(1), 0));
-        due.extend(std::mem::replace(waiting, later).into_values());
+    /// Lowest count that somebody waits for.
+    pub(crate) fn lowest(&self) -> Option<u64> {
+        self.waiting.first_key_value().map(|(key, _)| key.0)
+    }
+
+    /// Takes out everybody who waits for at most `count` entries.
+    pub(crate) fn take_due(&mut self, count: u64) -> BTreeMap<(u64, u64), Waker> {
+        let later = self.waiting.split_off(&(count.saturating_add(1), 0));
+        std::mem::replace(&mut self.waiting, later)
     }
 
     /// Takes out everybody.
-    pub(crate) fn take_all(&mut self) -> Vec<Waker> {
-        let stages = std::mem::take(&mut self.stages);
-        stages.into_iter().flat_map(BTreeMap::into_values).collect()
-    }
-
-    /// Whether nobody waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.stages.iter().all(BTreeMap::is_empty)
+    pub(crate) fn take_all(&mut self) -> BTreeMap<(u64, u64), Waker> {
+        std::mem::take(&mut self.waiting)
     }
 }
 
@@ -93,21 +72,16 @@ mod tests {
         let waker = Waker::from(Arc::clone(&count));
         let mut wakers = Wakers::default();
         let tickets: Vec<u64> = (1..=10)
-            .map(|entry| wakers.insert(Stage::Written, entry, 0, &waker))
+            .map(|entry| wakers.insert(entry, 0, &waker))
             .collect();
-        assert_eq!(
-            wakers.insert(Stage::Written, 3, tickets[2], &waker),
-            tickets[2]
-        );
-        wakers.remove(Stage::Written, 4, tickets[3]);
-        let mut due = Vec::new();
-        wakers.take_due(Stage::Acked, 10, &mut due);
-        assert!(due.is_empty());
-        wakers.take_due(Stage::Written, 5, &mut due);
-        assert_eq!(due.len(), 4, "1, 2, 3 and 5");
-        wakers.take_due(Stage::Written, 5, &mut due);
-        assert_eq!(due.len(), 4);
+        assert_eq!(wakers.insert(3, tickets[2], &waker), tickets[2]);
+        wakers.remove(4, tickets[3]);
+        assert_eq!(wakers.lowest(), Some(1));
+        assert_eq!(wakers.take_due(0).len(), 0);
+        assert_eq!(wakers.take_due(5).len(), 4, "1, 2, 3 and 5");
+        assert_eq!(wakers.take_due(5).len(), 0);
+        assert_eq!(wakers.lowest(), Some(6));
         assert_eq!(wakers.take_all().len(), 5);
-        assert!(wakers.is_empty());
+        assert_eq!(wakers.lowest(), None);
     }
 }

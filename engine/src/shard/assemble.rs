@@ -15,7 +15,11 @@ const UNKNOWN: u32 = u32::MAX;
 
 /// Local to global symbol ids of one producer.
 #[derive(Debug, Default)]
-pub(crate) struct SymbolMap(Vec<u32>);
+pub(crate) struct SymbolMap {
+    /// The producer's table that the local ids are of.
+    table: u16,
+    ids: Vec<u32>,
+}
 
 /// Why an entry cannot become a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -29,25 +33,30 @@ pub(crate) enum Refusal {
 }
 
 impl SymbolMap {
-    /// Gives every symbol of the entry a global id. On an error the caller takes the new ids back,
+    /// Gives every symbol of the entry a global id below `symbols_max`. On an error the caller takes the new ids back,
     /// here ([`forget`](Self::forget)) and in the dictionary.
     pub(crate) fn learn(
         &mut self,
         entry: &Entry<'_>,
         dictionary: &mut Dictionary,
+        symbols_max: u32,
     ) -> Result<(), Refusal> {
+        if entry.header.symbol_table != self.table {
+            self.table = entry.header.symbol_table;
+            self.ids.clear();
+        }
         let mut seen = 0;
         for (local, text) in entry.symbols() {
             seen += 1;
             let index = local as usize;
-            if index >= self.0.len() {
+            if index >= self.ids.len() {
                 // Local ids are dense, so this grows by what the producer interned.
-                self.0
+                self.ids
                     .resize((index + 1).next_power_of_two().max(64), UNKNOWN);
             }
-            if self.0[index] == UNKNOWN {
-                match dictionary.intern(text) {
-                    Ok((id, _)) => self.0[index] = id,
+            if self.ids[index] == UNKNOWN {
+                match dictionary.intern_within(text, symbols_max) {
+                    Ok((id, _)) => self.ids[index] = id,
                     Err(full) => return Err(full.into()),
                 }
             }
@@ -61,7 +70,7 @@ impl SymbolMap {
 
     /// Drops ids at or above `count`.
     pub(crate) fn forget(&mut self, count: u32) {
-        for id in self.0.iter_mut().filter(|id| **id >= count) {
+        for id in self.ids.iter_mut().filter(|id| **id >= count) {
             *id = UNKNOWN;
         }
     }
@@ -96,7 +105,7 @@ pub(crate) fn assemble(
     out[at..at + plain.len()].copy_from_slice(plain);
     at += plain.len();
     let payload = u32::try_from(at - HEADER_LEN).map_err(|_| Refusal::Malformed)?;
-    let tables = u16::try_from(entry.header.tables).map_err(|_| Refusal::Malformed)?;
+    let tables = entry.header.tables;
     Header::new(Flags::DELTA_SYMBOL_DICT, tables, payload).write(&mut out[..HEADER_LEN]);
     Ok(at)
 }
@@ -108,7 +117,7 @@ fn translate(cells: &[u8], map: &SymbolMap, out: &mut [u8]) -> Result<usize, Ref
     let out = out.get_mut(..cells.len()).ok_or(Refusal::Malformed)?;
     for cell in cells.chunks_exact(4) {
         let local = u32::from_le_bytes([cell[0], cell[1], cell[2], cell[3]]);
-        let id = *map.0.get(local as usize).ok_or(Refusal::Malformed)?;
+        let id = *map.ids.get(local as usize).ok_or(Refusal::Malformed)?;
         if id < 0x80 {
             out[at] = id.to_le_bytes()[0];
             at += 1;

@@ -26,6 +26,8 @@ struct Source {
     taken: u64,
     /// Entries whose room was given back.
     released: u64,
+    /// The next entry waits for room in the dictionary.
+    blocked: bool,
     /// An entry cannot be journaled: it and those behind it stay in the ring, counted as lost.
     refused: bool,
 }
@@ -67,6 +69,7 @@ impl Intake {
                 lane,
                 taken: 0,
                 released: 0,
+                blocked: false,
                 refused: false,
             });
         }
@@ -79,9 +82,31 @@ impl Intake {
             .all(|source| source.refused || source.end.reader.is_empty())
     }
 
-    /// Whether something waits that may be taken now.
+    /// Whether something waits that may be taken now, or that close must write.
     pub(crate) fn has_work(&self, acked: Fsn) -> bool {
         acked >= self.after && !self.is_empty()
+    }
+
+    /// Whether there is something that the last turn did not leave lying.
+    pub(crate) fn has_input(&self, acked: Fsn) -> bool {
+        if acked < self.after || !matches!(self.stall, None | Some(Stall::Symbols)) {
+            return false;
+        }
+        // Behind a ring of an earlier process everybody waits.
+        match self.sources.iter().find(|source| source.goes_first()) {
+            Some(left) => !left.blocked,
+            None => self
+                .sources
+                .iter()
+                .any(|source| !source.blocked && source.is_waiting()),
+        }
+    }
+
+    /// The dictionary is empty again: no id means anything any more.
+    pub(crate) fn begin_epoch(&mut self) {
+        for source in &mut self.sources {
+            source.map.forget(0);
+        }
     }
 
     /// Takes up to [`TURN_BYTES_MAX`] bytes of entries; `true` if there was any.
@@ -96,9 +121,10 @@ impl Intake {
         if journal.acked() < self.after {
             return false;
         }
+        // Once is enough: a new epoch may begin with lower numbers.
+        self.after = Fsn(0);
         // What an earlier process accepted goes first, ring after ring.
-        let waiting = |source: &Source| source.end.left && source.is_waiting();
-        let left = self.sources.iter().position(waiting);
+        let left = self.sources.iter().position(Source::goes_first);
         let all = self.sources.len();
         let (first, count) = match left {
             Some(index) => (index, 1),
@@ -110,16 +136,27 @@ impl Intake {
             let source = &mut self.sources[index];
             let gate = &self.gate;
             let before = source.taken;
+            source.blocked = false;
             let outcome = source.drain(&mut budget, io, journal, progress, sent, gate);
             if source.taken > before {
-                // Room in the ring: whoever waits for it looks again.
+                // Room in the ring: whoever waits for it looks again. What is taken counts among
+                // the symbols.
+                gate.counters.symbols.set(journal.dictionary.len().into());
                 source.end.lane.take(source.taken);
-                source.end.lane.notify();
+                source.end.lane.notify(Stage::Accepted);
             }
-            if let Err(stall) = outcome {
-                self.stall = Some(stall);
-                self.next = index;
-                break;
+            match outcome {
+                Ok(()) => {}
+                Err(Stall::Symbols) => {
+                    // Other lanes may need no new symbol.
+                    source.blocked = true;
+                    self.stall = Some(Stall::Symbols);
+                }
+                Err(stall) => {
+                    self.stall = Some(stall);
+                    self.next = index;
+                    break;
+                }
             }
             if budget == 0 {
                 self.next = (index + 1) % all;
@@ -180,6 +217,11 @@ impl Source {
         !self.refused && !self.end.reader.is_empty()
     }
 
+    /// Whether it waits and goes before all others.
+    fn goes_first(&self) -> bool {
+        self.end.left && self.is_waiting()
+    }
+
     /// Whether nobody needs what is in the ring any more.
     fn is_done(&self) -> bool {
         self.end.reader.is_empty() && self.end.reader.is_released()
@@ -194,7 +236,7 @@ impl Source {
             self.end.reader.release_first(written - self.released);
             self.released = written;
             // Whoever waits for room looks again.
-            self.end.lane.notify();
+            self.end.lane.notify(Stage::Accepted);
         }
     }
 
@@ -220,9 +262,10 @@ impl Source {
             let room = entry.header.message_bytes_max();
             journal.make_room(io, room, sent)?;
             let known = journal.dictionary.len();
+            let symbols_max = journal.symbols_max();
             let outcome = self
                 .map
-                .learn(&entry, &mut journal.dictionary)
+                .learn(&entry, &mut journal.dictionary, symbols_max)
                 .and_then(|()| {
                     let (payload, dictionary) = journal.payload_mut(room);
                     assemble(&entry, &self.map, dictionary, known, payload)
@@ -233,6 +276,9 @@ impl Source {
                     // Ids that no frame introduced must not stay.
                     self.map.forget(known);
                     journal.dictionary.truncate(known);
+                    if matches!(refusal, Refusal::Full(_)) {
+                        return Err(Stall::Symbols);
+                    }
                     gate.fail_as(Category::Fault, local_fault(refusal));
                     self.refused = true;
                     return Ok(());
@@ -265,11 +311,5 @@ impl Source {
 }
 
 fn local_fault(refusal: Refusal) -> Terminal {
-    let way_out = match refusal {
-        Refusal::Full(_) => {
-            "send fewer distinct symbols (VARCHAR takes any), or use a new sender_id"
-        }
-        Refusal::Malformed => "this is a bug of forebay",
-    };
-    Terminal::local(format!("{refusal}; {way_out}"))
+    Terminal::local(format!("{refusal}; this is a bug of forebay"))
 }

@@ -7,6 +7,7 @@ mod credentials;
 mod dial;
 mod divide;
 mod ending;
+mod epoch;
 mod open;
 mod receive;
 mod send;

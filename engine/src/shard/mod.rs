@@ -25,6 +25,7 @@ use crate::io::{Io, Reply};
 use crate::router::gate::{Gate, Terminal};
 use crate::router::lane::Stage;
 use crate::slot::OpenedSlot;
+use crate::steward::Incarnation;
 use crate::units::nanos;
 
 pub(crate) use self::journal::{SlotRemains, token};
@@ -64,6 +65,18 @@ pub(crate) struct Remains {
     pub(crate) poisoned: Option<String>,
 }
 
+/// How far a slot's frames are on disk: the first FSN of each kind that is not.
+#[cfg(any(test, feature = "internals"))]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OnDisk {
+    /// Written.
+    pub(crate) written: Fsn,
+    /// Stable.
+    pub(crate) stable: Fsn,
+    /// In a full segment whose successor is active by the manifest.
+    pub(crate) sealed: Fsn,
+}
+
 /// One shard.
 #[derive(Debug)]
 pub(crate) struct Shard {
@@ -74,7 +87,6 @@ pub(crate) struct Shard {
     link: Link,
     spin: u64,
     idle_spin: bool,
-    sync_interval: u64,
     /// When the first turn began: the age of recovered frames counts from here.
     started: u64,
     last_work: u64,
@@ -82,6 +94,8 @@ pub(crate) struct Shard {
     cpu_at: u64,
     /// A lane cannot be freed before an fdatasync.
     lane_waits: bool,
+    /// Dictionary epoch of the intake's and the link's ids.
+    epoch: u64,
     /// Deadline of `close`, as read when this turn began: what the turn then finds empty was
     /// empty after `close`.
     closing: Option<u64>,
@@ -96,6 +110,8 @@ pub(crate) struct Handover {
     pub(crate) active_tail: Vec<u8>,
     /// Bytes of unacked frames, for the gauge.
     pub(crate) unacked_bytes: u64,
+    /// This life of the slot.
+    pub(crate) incarnation: Incarnation,
     /// No producer will join and no batch waits in an intake: no spares are made.
     pub(crate) replay_only: bool,
     /// Batches are taken only when what the slot holds is acked.
@@ -122,23 +138,43 @@ impl Shard {
             segment_bytes: config.segment_bytes,
             total_bytes: config.total_bytes,
             memory_budget_bytes: config.memory_budget_bytes,
-            spares: if replay_only { 0 } else { 2 },
+            spares: if replay_only {
+                0
+            } else {
+                config.steward.spares
+            },
+            prefill: config.fills_spares(),
+            min_free_bytes: config.steward.min_free_bytes,
             sync_always: matches!(config.durability, Durability::Flush | Durability::Append),
             sync_interval,
+            commit_window: nanos(config.commit_window),
+            commit_window_bytes: config.commit_window_bytes,
+            symbols_max: config.symbols_max,
+            // Without producers there will be no further symbol.
+            symbols_reset: if replay_only {
+                u32::MAX
+            } else {
+                config.symbols_reset
+            },
         };
         let has_files = handover.is_some();
         let journal_first = handover.as_ref().is_some_and(|h| h.journal_first);
         let (slot, tail, unacked) = match handover {
-            Some(h) => (Some(h.slot), h.active_tail, h.unacked_bytes),
+            Some(h) => (
+                Some((h.slot, h.incarnation)),
+                h.active_tail,
+                h.unacked_bytes,
+            ),
             None => (None, Vec::new(), 0),
         };
         let journal = Journal::new(options, Arc::clone(&gate), slot, &tail)?;
         let link = Link::new(config, Arc::clone(&gate), &journal)?;
+        gate.set_symbols_max(config.symbols_max);
         let recovered = journal.published().since(journal.acked());
         let after = if journal_first {
             journal.published()
         } else {
-            journal.acked()
+            Fsn(0)
         };
         Ok(Self {
             intake: Intake::new(Arc::clone(&gate), after),
@@ -153,12 +189,12 @@ impl Shard {
             gate,
             spin: nanos(config.spin),
             idle_spin: config.idle_spin,
-            sync_interval,
             started: 0,
             last_work: 0,
             last_sweep: 0,
             cpu_at: 0,
             lane_waits: false,
+            epoch: 0,
             closing: None,
         })
     }
@@ -172,6 +208,12 @@ impl Shard {
         self.gate.counters.turns.add(1);
         self.closing = self.gate.closing();
         let mut worked = self.reap(io, now);
+        if self.epoch != self.journal.epoch() {
+            self.epoch = self.journal.epoch();
+            self.intake.begin_epoch();
+            self.link.begin_epoch(io, &self.journal, now);
+            worked = true;
+        }
         let joined = self.gate.joined();
         if !joined.is_empty() {
             self.intake.join(joined, &mut self.progress);
@@ -181,9 +223,13 @@ impl Shard {
         self.journal
             .want_sync(self.gate.wants_stable() || self.lane_waits);
         let sent = self.link.position();
-        worked |= self
-            .intake
-            .turn(io, &mut self.journal, &mut self.progress, sent);
+        if self.holds() {
+            self.intake.stall = Some(Stall::Epoch);
+        } else {
+            worked |= self
+                .intake
+                .turn(io, &mut self.journal, &mut self.progress, sent);
+        }
         self.gate.set_full(self.intake.stall == Some(Stall::Full));
         self.journal.pump(io, now);
         self.report_disk(now);
@@ -205,8 +251,26 @@ impl Shard {
     pub(crate) fn has_input(&self) -> bool {
         self.gate.has_joining()
             || (self.closing.is_none() && self.gate.closing().is_some())
-            || (self.intake.stall.is_none() && self.intake.has_work(self.journal.acked()))
+            || self.intake.has_input(self.journal.acked())
+            || self.gate.is_lacking_symbols()
             || (self.gate.wants_stable() && self.journal.stable() < self.journal.written())
+    }
+
+    /// What is on disk; `None` once the journal is poisoned.
+    #[cfg(any(test, feature = "internals"))]
+    pub(crate) fn on_disk(&self) -> Option<OnDisk> {
+        let journal = &self.journal;
+        journal.poisoned().is_none().then(|| OnDisk {
+            written: journal.written(),
+            stable: journal.stable(),
+            sealed: journal.sealed(),
+        })
+    }
+
+    /// Whether the slot is being renewed.
+    #[cfg(any(test, feature = "internals"))]
+    pub(crate) fn is_renewing(&self) -> bool {
+        self.journal.is_renewing()
     }
 
     /// Ends the shard: only after [`Next::Exit`].
@@ -220,6 +284,19 @@ impl Shard {
             poisoned: self.journal.poisoned().map(str::to_owned),
             slot: self.journal.into_files(),
         }
+    }
+
+    /// Whether the intake waits for a new dictionary epoch. At the end there is none for its own
+    /// sake: closing leaves the slot empty as well.
+    fn holds(&mut self) -> bool {
+        let mut short = self.intake.stall == Some(Stall::Symbols);
+        if self.gate.is_lacking_symbols() {
+            self.gate.saw_lack();
+            short = true;
+        }
+        let over = self.closing.is_some() && self.intake.is_empty();
+        let sent = self.link.has_sent_all(&self.journal);
+        self.journal.holds(short, sent, over)
     }
 
     /// Takes completed operations and answers of the steward.
@@ -239,7 +316,7 @@ impl Shard {
                 Reply::Resolved(found) => self.link.resolved(io, found, now),
                 Reply::Opened { key, answer } => self.link.file_opened(key, answer),
                 Reply::Kept(answer) => self.link.kept(io, answer, now),
-                reply => self.journal.replied(reply, now),
+                reply => self.journal.replied(io, reply, now),
             }
         }
         if any && let Some(cause) = self.journal.poisoned() {
@@ -319,12 +396,7 @@ impl Shard {
         self.gate.counters.parks.add(1);
         let mut until = now + SLEEP_MAX;
         until = until.min(self.link.deadline().max(now));
-        if self.journal.watermark_lags() && self.journal.poisoned().is_none() {
-            until = until.min(now + 5_000_000);
-        }
-        if self.sync_interval > 0 {
-            until = until.min(now + self.sync_interval);
-        }
+        until = until.min(self.journal.deadline(now).unwrap_or(until));
         if let Some(deadline) = self.closing {
             until = until.min(deadline.max(now + 1_000_000));
         }

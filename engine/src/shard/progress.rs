@@ -336,7 +336,7 @@ impl Progress {
             lane.touched = false;
             if let Some(shared) = &lane.lane {
                 shared.advance(stage, lane.reached[which]);
-                shared.notify();
+                shared.notify(stage);
             }
         }
     }

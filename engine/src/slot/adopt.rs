@@ -84,6 +84,7 @@ fn adopt_guarded(
         segment_bytes,
         // No room for a spare: nothing will be appended.
         total_bytes: 0,
+        prefill: false,
         lock_retry: Duration::ZERO,
         progress: RecoveryProgress::new(),
     };

@@ -92,13 +92,23 @@ impl Dictionary {
     }
 
     /// The id of `symbol`, giving it the next one when it is new (`true`).
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn intern(&mut self, symbol: &str) -> Result<(u32, bool), DictionaryFull> {
+        self.intern_within(symbol, NEW_ENTRIES_MAX)
+    }
+
+    /// The id of `symbol`. A new one (`true`) gets the next id if that is below `entries_max`.
+    #[inline]
+    pub(crate) fn intern_within(
+        &mut self,
+        symbol: &str,
+        entries_max: u32,
+    ) -> Result<(u32, bool), DictionaryFull> {
         let hash = self.hash(symbol);
         if let Some(id) = self.find_hashed(hash, symbol) {
             return Ok((id, false));
         }
-        self.add(hash, symbol, NEW_ENTRIES_MAX).map(|id| (id, true))
+        self.add(hash, symbol, entries_max).map(|id| (id, true))
     }
 
     /// Appends a symbol read from disk, under the protocol's limit. Its id is its position even

@@ -22,7 +22,7 @@ use super::spare::{self, segment_error};
 use super::takeover::last_generation;
 use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
-use crate::io::{File, Fs, OpenMode};
+use crate::io::{Between, File, Fs, OpenMode};
 
 /// Creates everything in the empty slot `dir`, whose lock is held. Generations start at `first`.
 pub(crate) fn create(
@@ -36,12 +36,27 @@ pub(crate) fn create(
     report.fresh = true;
     check_room(options)?;
     sync_parents(fs, options)?;
+    let segment = (options.segment_bytes, options.fills_at_once());
+    let mut opened = create_at(fs, dir, lock, segment, (first, Fsn(0)))?;
+    opened.report = report;
+    opened.add_spare(fs, options)?;
+    Ok(opened)
+}
+
+/// Creates the files of the empty slot `dir`, whose next frame gets the FSN `next`.
+pub(super) fn create_at(
+    fs: &dyn Fs,
+    dir: &Path,
+    lock: File,
+    (segment_bytes, fill): (u64, bool),
+    (first, next): (Generation, Fsn),
+) -> Result<OpenedSlot, Error> {
     identity::create(fs, dir)?;
-    let (dictionary_file, watermark) = side_files(fs, dir)?;
-    let active = first_segment(fs, dir, first, options.segment_bytes)?;
-    let manifest = first_manifest(fs, dir)?;
+    let (dictionary_file, watermark) = side_files(fs, dir, next)?;
+    let active = first_segment(fs, dir, (first, next), (segment_bytes, fill))?;
+    let manifest = first_manifest(fs, dir, next)?;
     stamp_flag(fs, &dir.join(&active.name))?;
-    let mut opened = OpenedSlot {
+    Ok(OpenedSlot {
         dir: dir.to_path_buf(),
         lock,
         manifest,
@@ -52,12 +67,10 @@ pub(crate) fn create(
         segments: vec![active],
         spares: Vec::new(),
         next_generation: following(dir, first)?,
-        acked: Fsn(0),
-        next: Fsn(0),
-        report,
-    };
-    opened.add_spare(fs, options)?;
-    Ok(opened)
+        acked: next,
+        next,
+        report: RecoveryReport::default(),
+    })
 }
 
 /// Refuses a cap under which a fresh slot could never rotate.
@@ -112,7 +125,7 @@ fn sync_parents(fs: &dyn Fs, options: &SlotOptions) -> Result<(), Error> {
 }
 
 /// Replaces what a former life of the slot may have left.
-fn side_files(fs: &dyn Fs, dir: &Path) -> Result<(File, DualFile), Error> {
+fn side_files(fs: &dyn Fs, dir: &Path, next: Fsn) -> Result<(File, DualFile), Error> {
     remove(fs, dir, WATERMARK)?;
     remove(fs, dir, DICTIONARY)?;
     let path = dir.join(DICTIONARY);
@@ -123,7 +136,17 @@ fn side_files(fs: &dyn Fs, dir: &Path) -> Result<(File, DualFile), Error> {
         Ok(file)
     };
     let dictionary = create().map_err(|source| Error::disk("create", &path, 0, source))?;
-    Ok((dictionary, new_watermark(fs, dir)?))
+    let mut watermark = new_watermark(fs, dir)?;
+    if let Some(last) = next.0.checked_sub(1) {
+        let write = watermark.write(fs, signed(last), 0);
+        write.map_err(|source| Error::disk("write", &dir.join(WATERMARK), 0, source))?;
+    }
+    Ok((dictionary, watermark))
+}
+
+/// An FSN as the dual records store it.
+fn signed(fsn: u64) -> i64 {
+    i64::try_from(fsn).unwrap_or(i64::MAX)
 }
 
 /// Creates the watermark file, durably, without a record.
@@ -141,24 +164,26 @@ pub(crate) fn new_watermark(fs: &dyn Fs, dir: &Path) -> Result<DualFile, Error> 
 fn first_segment(
     fs: &dyn Fs,
     dir: &Path,
-    generation: Generation,
-    bytes: u64,
+    (generation, base): (Generation, Fsn),
+    (bytes, zeroed): (u64, bool),
 ) -> Result<OpenedSegment, Error> {
     let header = SegmentHeader {
         manifest_required: false,
-        base: Fsn(0),
+        base,
         created_micros: fs.wall_micros(),
     };
-    let file = spare::create(fs, dir, generation, bytes, header)
+    let mut go_on = || Ok(());
+    let zeros: Option<Between<'_>> = zeroed.then_some(&mut go_on);
+    let file = spare::create(fs, dir, generation, bytes, header, zeros)
         .map_err(|source| segment_error("create", &dir.join(segment(generation)), source))?;
-    Ok(OpenedSegment::empty(file, Fsn(0), SEGMENT_HEADER_BYTES))
+    Ok(OpenedSegment::empty(file, base, SEGMENT_HEADER_BYTES))
 }
 
-fn first_manifest(fs: &dyn Fs, dir: &Path) -> Result<DualFile, Error> {
+fn first_manifest(fs: &dyn Fs, dir: &Path, base: Fsn) -> Result<DualFile, Error> {
     let path = dir.join(MANIFEST);
     let create = || {
         let mut manifest = DualFile::create(fs, &path, Kind::Manifest)?;
-        manifest.write(fs, 0, 0)?;
+        manifest.write(fs, signed(base.0), signed(base.0))?;
         fs.sync_dir(dir)?;
         Ok(manifest)
     };

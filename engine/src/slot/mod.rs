@@ -4,7 +4,8 @@
 //! [`chain`], [`deferred`], [`fold`], [`dictionary`]. Everything else blocks and works over [`crate::io::Fs`]:
 //! [`open()`] (lock, takeover, recovery or fresh start), [`make_spare`], [`close_drained`]. Those
 //! run on the caller of `connect` or on the steward while no shard holds the slot; from hand-over
-//! to hand-back the shard alone writes the slot's files, on its own ring. `view` looks at a slot
+//! to hand-back the shard alone writes the slot's files, on its own ring, but for the moment in
+//! which it waits for the steward to [`renew`] them. `view` looks at a slot
 //! without owning it, for the tools.
 //!
 //! Format and behaviour: slot-format.md. Bytes from disk never panic, and no length read from disk
@@ -32,6 +33,7 @@ mod pieces;
 mod progress;
 pub(crate) mod record;
 mod recover;
+mod renew;
 mod report;
 pub(crate) mod room;
 mod salvage;
@@ -54,12 +56,13 @@ mod tests;
 
 pub(crate) use adopt::{Adoption, adopt, is_held};
 pub(crate) use close::{Drained, close_drained};
-pub(crate) use dictionary::{Dictionary, DictionaryFull};
+pub(crate) use dictionary::{Dictionary, DictionaryFull, ENTRIES_MAX, NEW_ENTRIES_MAX};
 pub(crate) use dual::DualFile;
 pub(crate) use marker::{clear_last_error, mark_failed, note_error};
 pub(crate) use open::open;
 pub(crate) use opened::{OpenedSegment, OpenedSlot, SlotOptions};
 pub use progress::RecoveryProgress;
+pub(crate) use renew::{Renewal, renew};
 pub(crate) use report::RecoveryReport;
 pub use set_aside::SetAside;
 pub(crate) use spare::make_spare;

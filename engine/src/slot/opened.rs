@@ -12,7 +12,7 @@ use super::segment::HEADER_BYTES;
 use super::spare::{make_spare, provisional_base};
 use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
-use crate::io::{File, Fs, SpareFile};
+use crate::io::{Between, File, Fs, SpareFile};
 
 /// Which slot, and how large its files are.
 #[derive(Debug, Clone)]
@@ -25,10 +25,22 @@ pub(crate) struct SlotOptions {
     pub segment_bytes: u64,
     /// Cap over all segments in bytes.
     pub total_bytes: u64,
+    /// Whether segments are written over with zeros before they are used.
+    pub prefill: bool,
     /// How long to wait for a lock that somebody holds.
     pub lock_retry: Duration,
     /// Told how far recovery is.
     pub progress: RecoveryProgress,
+}
+
+/// Larger segments are not filled while somebody waits for the opening.
+const FILL_AT_ONCE_MAX: u64 = 64 << 20;
+
+impl SlotOptions {
+    /// Whether segments that opening makes are written over with zeros.
+    pub(crate) fn fills_at_once(&self) -> bool {
+        self.prefill && self.segment_bytes <= FILL_AT_ONCE_MAX
+    }
 }
 
 /// A segment file of the chain, or a spare.
@@ -111,7 +123,10 @@ impl OpenedSlot {
         }
         let generation = self.next_generation;
         self.next_generation = following(&self.dir, generation)?;
-        match make_spare(fs, &self.dir, generation, options.segment_bytes, self.next) {
+        let mut go_on = || Ok(());
+        let zeros: Option<Between<'_>> = options.fills_at_once().then_some(&mut go_on);
+        let bytes = options.segment_bytes;
+        match make_spare(fs, &self.dir, generation, bytes, self.next, zeros) {
             Ok(file) => {
                 let base = provisional_base(self.next);
                 self.spares

@@ -8,10 +8,10 @@ use super::names;
 use super::segment::SegmentHeader;
 use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
-use crate::io::{Fs, OpenMode, SpareFile};
+use crate::io::{Between, Fs, OpenMode, SpareFile};
 
-/// Makes the empty segment `generation` of `bytes`, given the next FSN: reserved, header written
-/// and synced, directory synced. A file that could not be finished is removed.
+/// Makes the empty segment `generation` of `bytes`, given the next FSN: reserved, with `zeros`
+/// written over with zeros, header written and synced, directory synced. A file that could not be finished is removed.
 ///
 /// The provisional base in its header is the FSN after `next`. An active segment may have base
 /// `next`; a spare with the same base would stand in, empty, for an active file that was lost with
@@ -24,13 +24,14 @@ pub(crate) fn make_spare(
     generation: Generation,
     bytes: u64,
     next: Fsn,
+    zeros: Option<Between<'_>>,
 ) -> io::Result<SpareFile> {
     let header = SegmentHeader {
         manifest_required: true,
         base: provisional_base(next),
         created_micros: fs.wall_micros(),
     };
-    create(fs, dir, generation, bytes, header)
+    create(fs, dir, generation, bytes, header, zeros)
 }
 
 /// The base of a spare that is made when `next` is the next FSN.
@@ -47,10 +48,11 @@ pub(crate) fn create(
     generation: Generation,
     bytes: u64,
     header: SegmentHeader,
+    zeros: Option<Between<'_>>,
 ) -> io::Result<SpareFile> {
     let name = names::segment(generation);
     let path = dir.join(&name);
-    fs.create_reserved(&path, bytes, &header.to_bytes())?;
+    fs.create_reserved(&path, bytes, &header.to_bytes(), zeros)?;
     let finish = || {
         fs.sync_dir(dir)?;
         fs.open(&path, OpenMode::Direct)

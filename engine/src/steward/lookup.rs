@@ -64,7 +64,8 @@ impl Lookups {
     }
 }
 
-fn failed(asked: Asked, error: &io::Error) -> Found {
+/// The answer to a look-up that could not be made.
+pub(super) fn failed(asked: Asked, error: &io::Error) -> Found {
     let again = || io::Error::new(error.kind(), error.to_string());
     Found {
         secret: asked.secret.as_ref().map(|_| Err(again())),

@@ -8,71 +8,114 @@ use serde_json::{Value, json};
 
 use super::{grouped, ratio};
 
-/// Three significant digits, from 1 ns to 5 minutes; what is longer counts as 5 minutes.
-const LATENCY_NS_MAX: u64 = 300_000_000_000;
+/// Three significant digits, from 1 ns to an hour; longer ones are counted apart.
+const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
 /// A distribution of latencies in nanoseconds.
 #[derive(Debug, Clone)]
-pub struct Latencies(Histogram<u64>);
+pub struct Latencies {
+    /// All of them; those above the range at its end.
+    counts: Histogram<u64>,
+    /// How many lie above the range.
+    over: u64,
+    /// The longest, exact.
+    max_ns: u64,
+}
 
 impl Default for Latencies {
     fn default() -> Self {
-        let histogram = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3)
+        let counts = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3)
             .expect("1 <= low, low * 2 <= high and 0..=5 digits are the only conditions");
-        Self(histogram)
+        Self {
+            counts,
+            over: 0,
+            max_ns: 0,
+        }
     }
 }
 
 impl Latencies {
-    /// What the engine counted.
+    /// What the engine counted, in buckets of its own.
     pub fn from_engine(engine: &LatencyHistogram) -> Self {
         let mut latencies = Self::default();
         for (value_ns, count) in engine.iter() {
-            latencies.0.saturating_record_n(value_ns, count);
+            latencies.record_n(value_ns, count);
         }
         latencies
     }
 
     /// Adds one.
     pub fn record(&mut self, latency: Duration) {
-        self.0
-            .saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(LATENCY_NS_MAX));
+        self.record_n(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX), 1);
+    }
+
+    fn record_n(&mut self, ns: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
+        self.counts
+            .saturating_record_n(ns.min(LATENCY_NS_MAX), count);
+        if ns > LATENCY_NS_MAX {
+            self.over += count;
+        }
+        self.max_ns = self.max_ns.max(ns);
     }
 
     /// Adds all of `other`.
     pub fn add(&mut self, other: &Self) {
-        self.0.add(&other.0).expect("both have the same bounds");
+        self.counts
+            .add(&other.counts)
+            .expect("both have the same bounds");
+        self.over += other.over;
+        self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// The value below which `percent` of 100 lie, in nanoseconds.
+    /// The value below which `percent` of 100 lie, in nanoseconds; the longest of all where that
+    /// place is above the range.
     fn at(&self, percent: f64) -> u64 {
-        self.0.value_at_percentile(percent)
+        match self.counts.value_at_percentile(percent) {
+            value if value >= LATENCY_NS_MAX => self.max_ns,
+            // Values are known to a thousandth: never say more than was measured.
+            value => value.min(self.max_ns),
+        }
     }
 
-    /// Count, percentiles and maximum; null where nothing was counted.
+    /// Count, those above the range, percentiles and maximum; null where nothing was counted.
     pub(super) fn json(&self) -> Value {
-        if self.0.is_empty() {
-            return json!({"count": 0, "p50": null, "p99": null, "p999": null, "max": null});
+        if self.counts.is_empty() {
+            return json!({
+                "count": 0, "over": 0, "p50": null, "p99": null, "p999": null, "max": null,
+            });
         }
         json!({
-            "count": self.0.len(),
+            "count": self.counts.len(),
+            "over": self.over,
             "p50": self.at(50.0),
             "p99": self.at(99.0),
             "p999": self.at(99.9),
-            "max": self.0.max(),
+            "max": self.max_ns,
         })
     }
 
     /// A row of the table, with times in microseconds.
     pub(super) fn cells(&self, name: &str) -> Vec<String> {
-        let mut cells = vec![name.to_owned(), grouped(self.0.len())];
-        if self.0.is_empty() {
+        let count = match (grouped(self.counts.len()), self.over) {
+            (count, 0) => count,
+            (count, over) => format!("{count} ({} above 1 h)", grouped(over)),
+        };
+        let mut cells = vec![name.to_owned(), count];
+        if self.counts.is_empty() {
             cells.extend(["-", "-", "-", "-"].map(str::to_owned));
         } else {
-            let values = [self.at(50.0), self.at(99.0), self.at(99.9), self.0.max()];
+            let values = [self.at(50.0), self.at(99.0), self.at(99.9), self.max_ns];
             cells.extend(values.map(micros));
         }
         cells
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.counts.is_empty()
     }
 }
 

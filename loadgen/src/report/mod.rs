@@ -51,6 +51,11 @@ pub struct Report {
     pub publish: Latencies,
     /// What each `flush()` took, from its intended start where there is a rate.
     pub flush: Latencies,
+    /// What the calls behind `publish` took alone, without the wait for their turn. Empty without
+    /// a rate: both are the same then.
+    pub publish_service: Latencies,
+    /// The same of `flush`.
+    pub flush_service: Latencies,
     /// From accepted to written, by frame.
     pub accept_to_written: Latencies,
     /// From accepted to stable, by frame.
@@ -128,6 +133,8 @@ impl Report {
             "megabytes_per_second": round(self.megabytes_per_second()),
             "publish_ns": self.publish.json(),
             "flush_ns": self.flush.json(),
+            "publish_service_ns": self.publish_service.json(),
+            "flush_service_ns": self.flush_service.json(),
             "accept_to_written_ns": self.accept_to_written.json(),
             "accept_to_stable_ns": self.accept_to_stable.json(),
             "accept_to_acked_ns": self.accept_to_acked.json(),
@@ -211,6 +218,14 @@ impl Report {
             ("accept to acked", &self.accept_to_acked),
         ] {
             table.add_row(latencies.cells(name));
+        }
+        for (name, latencies) in [
+            ("publish, the call alone", &self.publish_service),
+            ("flush, the call alone", &self.flush_service),
+        ] {
+            if !latencies.is_empty() {
+                table.add_row(latencies.cells(name));
+            }
         }
         table
     }

@@ -28,6 +28,8 @@ fn report() -> Report {
         total_time: Duration::from_millis(500),
         publish: Latencies::default(),
         flush,
+        publish_service: Latencies::default(),
+        flush_service: Latencies::default(),
         accept_to_written: Latencies::default(),
         accept_to_stable: Latencies::default(),
         accept_to_acked: Latencies::default(),
@@ -77,6 +79,8 @@ fn the_keys_are_those_of_the_documentation() {
         "megabytes_per_second",
         "publish_ns",
         "flush_ns",
+        "publish_service_ns",
+        "flush_service_ns",
         "accept_to_written_ns",
         "accept_to_stable_ns",
         "accept_to_acked_ns",
@@ -134,4 +138,29 @@ fn the_table_shows_what_is_missing() {
     }
     assert_eq!(grouped(1_234_567), "1,234,567");
     assert_eq!(grouped(999), "999");
+}
+
+/// Field report: values beyond the histogram's range are counted, shown and never cut unseen.
+#[test]
+fn histogram_range() {
+    let mut first = Latencies::default();
+    first.record(Duration::ZERO);
+    first.record(Duration::from_nanos(1));
+    first.record(Duration::from_secs(5));
+    let mut second = Latencies::default();
+    second.record(Duration::from_hours(2));
+    second.record(Duration::MAX);
+    assert_eq!(first.json()["count"], 3);
+    assert_eq!(first.json()["over"], 0);
+    assert_eq!(first.json()["max"], 5_000_000_000_u64);
+    first.add(&second);
+    let json = first.json();
+    assert_eq!(json["count"], 5);
+    assert_eq!(json["over"], 2);
+    assert_eq!(json["max"], u64::MAX);
+    assert_eq!(json["p999"], u64::MAX);
+    let half = json["p50"].as_u64().unwrap();
+    assert!((4_995_000_000..=5_005_000_000).contains(&half), "{half}");
+    let cells = first.cells("flush");
+    assert_eq!(cells[1], "5 (2 above 1 h)");
 }

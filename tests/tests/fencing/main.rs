@@ -150,11 +150,11 @@ impl Drop for DirectWriter {
 
 /// A directory for a test on a new device, unless the machine has none.
 fn device_with(name: &str) -> Option<(Device, std::path::PathBuf)> {
-    if let Some(reason) = device::missing() {
+    if let Some(reason) = forebay_tests::block::missing() {
         println!("skipped: {reason}");
         return None;
     }
-    let device = Device::mount();
+    let device = device::mount();
     device.file.hold();
     let dir = device.root().join(name);
     fs::create_dir(&dir).expect("a new directory");

@@ -299,3 +299,50 @@ fn an_orphan_with_nothing_but_an_intake_is_drained() {
     engine.close().unwrap();
     assert_eq!(rig.names(), CLEAN);
 }
+
+/// Runs `forebay`, as its tests do, and gives its status and what it wrote.
+fn forebay(words: &[&str]) -> (u8, String) {
+    let mut out = Vec::new();
+    let words = std::iter::once(&"forebay").chain(words);
+    let status = forebay_cli::run(words.map(Into::into), &mut out, std::io::stderr());
+    (status, String::from_utf8(out).unwrap())
+}
+
+#[test]
+fn settled_batches_are_delivered_by_the_official_client() {
+    let mut rig = Rig::new(SEED, "");
+    rig.kill_writer();
+    let slot = rig.slot().display().to_string();
+    let batches = || {
+        let (status, text) = forebay(&["inspect", "--json", &slot]);
+        assert_eq!(status, 0, "{text}");
+        let found: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let rings = found["intake"].as_array().unwrap().clone();
+        assert!(rings.iter().all(|ring| ring["same_boot"] == true));
+        let count = |ring: &serde_json::Value| ring["batches"].as_u64().unwrap();
+        rings.iter().map(count).sum::<u64>()
+    };
+    let waiting = batches();
+    assert!(waiting > 0);
+    let (status, text) = forebay(&["verify", &slot]);
+    assert!(
+        status == 0 && text.contains("note: intake .intake-0: "),
+        "{text}"
+    );
+    let (status, text) = wait_for("free slot", || {
+        let settled = forebay(&["settle", "--segment-bytes", "65536", &slot]);
+        (settled.0 == 0).then_some(settled)
+    });
+    assert_eq!(status, 0, "{text}");
+    println!("{waiting} batches waited; {}", text.trim_end());
+    assert_eq!(batches(), 0);
+    let names = rig.names();
+    assert!(
+        !names.iter().any(|name| name.starts_with(".intake")),
+        "{names:?}"
+    );
+    let _sink = rig.sink();
+    official_turn(&rig, true);
+    let arrived = rig.account();
+    assert_eq!(arrived.doubled, 0);
+}

@@ -174,6 +174,42 @@ fn both_append_to_one_chain_in_turns() {
 }
 
 #[test]
+fn the_official_client_goes_on_with_a_later_dictionary_epoch_of_ours() {
+    let mut counts = Counts::default();
+    for segment_bytes in OURS {
+        for end in [End::Leave, End::Kill] {
+            let rows = |count, symbols| Rows {
+                count,
+                text_bytes: 20,
+                symbols,
+            };
+            let turn = |side, server, first, second| Turn {
+                side,
+                segment_bytes,
+                server,
+                first,
+                second,
+                end,
+            };
+            // Drained by it, or after it appended to the slot with symbols of its own.
+            for theirs in [0, 5] {
+                let mut rig = Rig::with_epochs();
+                let (first, second) = (rows(6, 4), rows(5, 40));
+                rig.play(&turn(Side::Ours, Server::First, first, second));
+                assert_eq!(rig.pending.len(), 5);
+                let theirs = rows(theirs, 9);
+                let none = Rows::default();
+                rig.play(&turn(Side::Official, Server::Down, theirs, none));
+                rig.drain(Side::Official, segment_bytes);
+                counts += rig.counts;
+            }
+        }
+    }
+    println!("later epochs: {counts:?}");
+    assert!(counts.later_epochs >= 12, "{counts:?}");
+}
+
+#[test]
 fn histories_of_mixed_turns_lose_nothing_and_repeat_nothing() {
     let counts = history::play_all();
     println!("histories: {counts:?}");

@@ -28,6 +28,8 @@ pub(crate) struct Counts {
     pub(crate) replayed: u64,
     pub(crate) segments_most: u64,
     pub(crate) blank_set_aside: u64,
+    /// Slots with frames of a later dictionary epoch: ids from 0 on, numbers that are not.
+    pub(crate) later_epochs: u64,
 }
 
 impl AddAssign for Counts {
@@ -40,6 +42,7 @@ impl AddAssign for Counts {
         self.replayed += other.replayed;
         self.segments_most = self.segments_most.max(other.segments_most);
         self.blank_set_aside += other.blank_set_aside;
+        self.later_epochs += other.later_epochs;
     }
 }
 
@@ -94,6 +97,8 @@ pub(crate) struct Rig {
     /// Rows of the unacked frames, oldest first.
     pub(crate) pending: Vec<u64>,
     last_side: Option<Side>,
+    /// More keys of our turns.
+    keys: &'static str,
     /// Blank spares that the official client left when it was killed.
     blank: usize,
     pub(crate) counts: Counts,
@@ -107,11 +112,20 @@ impl Rig {
             symbols: HashMap::new(),
             pending: Vec::new(),
             last_side: None,
+            keys: "",
             blank: 0,
             counts: Counts {
                 slots: 1,
                 ..Counts::default()
             },
+        }
+    }
+
+    /// A slot whose dictionary we begin anew as soon as all is acked.
+    pub(crate) fn with_epochs() -> Self {
+        Self {
+            keys: "symbol_dict_reset_threshold=1;",
+            ..Self::new()
         }
     }
 
@@ -121,8 +135,8 @@ impl Rig {
 
     fn conf(&self, turn: &Turn, address: SocketAddr) -> String {
         let ours = match turn.side {
-            Side::Ours => "pin=off;lock_retry_millis=1000;",
-            Side::Official => "",
+            Side::Ours => format!("pin=off;lock_retry_millis=1000;{}", self.keys),
+            Side::Official => String::new(),
         };
         format!(
             "ws::addr={address};sf_dir={};sender_id=shared;sf_max_segment_bytes={};\
@@ -226,6 +240,12 @@ impl Rig {
             assert!(slot.blank <= self.blank, "{:?}", slot.names);
         }
         self.blank = slot.blank;
+        if let Some(frame) = slot.frames.first().filter(|frame| frame.fsn > 0) {
+            let message = Message::parse(&frame.payload, Mode::Strict).expect("a message");
+            let delta = message.delta();
+            let anew = delta.is_some_and(|delta| delta.start() == 0 && delta.count() > 0);
+            self.counts.later_epochs += u64::from(anew);
+        }
         let left: Vec<u64> = slot.unacked().iter().map(row_of).collect();
         if left.is_empty() {
             assert!(received.len() >= in_slot, "{} < {in_slot}", received.len());

@@ -115,44 +115,59 @@ impl ColumnBuffer {
     /// When the column has fewer rows.
     #[must_use]
     pub fn slice(&self, rows: Range<usize>) -> Self {
-        assert!(rows.end <= self.rows, "{rows:?} of {}", self.rows);
         let mut copy = Self::new(self.ty);
-        copy.parameter = self.parameter;
-        let first = rows.start - self.nulls.count_below(rows.start);
-        if self.ty == ColumnType::Boolean {
-            for row in rows {
-                copy.push_bool(self.data[row / 8] >> (row % 8) & 1 == 1);
-            }
-            return copy;
-        }
-        copy.nulls = self.nulls.slice(rows.clone());
-        copy.rows = rows.len();
-        let values = first..first + copy.values();
-        if let Some(width) = self.value_width() {
-            copy.data = self.data[values.start * width..values.end * width].to_vec();
-        } else {
-            let start = |value: usize| match value {
-                0 => 0,
-                value => self.ends[value - 1],
-            };
-            let (from, to) = (start(values.start), start(values.end));
-            copy.data = self.data[from as usize..to as usize].to_vec();
-            copy.ends = self.ends[values].iter().map(|end| end - from).collect();
-        }
+        copy.assign(self, rows);
         copy
     }
 
+    /// Becomes a copy of the rows `rows` of `from`, in the memory that it has.
+    ///
+    /// # Panics
+    /// When `from` has fewer rows or another type.
+    pub fn assign(&mut self, from: &Self, rows: Range<usize>) {
+        assert!(rows.end <= from.rows, "{rows:?} of {}", from.rows);
+        self.expect(from.ty);
+        self.clear();
+        self.parameter = from.parameter;
+        if self.ty == ColumnType::Boolean {
+            for row in rows {
+                self.push_bool(from.data[row / 8] >> (row % 8) & 1 == 1);
+            }
+            return;
+        }
+        let first = rows.start - from.nulls.count_below(rows.start);
+        self.rows = rows.len();
+        self.nulls.assign(&from.nulls, rows);
+        let values = first..first + self.values();
+        if let Some(width) = from.value_width() {
+            let bytes = values.start * width..values.end * width;
+            self.data.extend_from_slice(&from.data[bytes]);
+        } else {
+            let start = |value: usize| match value {
+                0 => 0,
+                value => from.ends[value - 1],
+            };
+            let (begin, end) = (start(values.start), start(values.end));
+            let bytes = begin as usize..end as usize;
+            self.data.extend_from_slice(&from.data[bytes]);
+            let ends = from.ends[values].iter();
+            self.ends.extend(ends.map(|end| end - begin));
+        }
+    }
+
     /// Makes room for `rows` rows in all, with `value_bytes` bytes each where values differ in
-    /// size, so that filling them moves no memory.
+    /// size, and touches it, so that filling them moves no memory and meets no new page.
     pub fn reserve(&mut self, rows: usize, value_bytes: usize) {
         let more = rows.saturating_sub(self.rows);
-        match (self.ty, self.value_width()) {
-            (ColumnType::Boolean, _) => self.data.reserve(more.div_ceil(8)),
-            (_, Some(width)) => self.data.reserve(more * width.max(1)),
-            (_, None) => {
-                self.data.reserve(more * value_bytes);
-                self.ends.reserve(more);
-            }
+        let bytes = match (self.ty, self.value_width()) {
+            (ColumnType::Boolean, _) => more.div_ceil(8),
+            (ColumnType::Geohash, _) => more * 8,
+            (_, Some(width)) => more * width,
+            (_, None) => more * value_bytes,
+        };
+        touch(&mut self.data, bytes);
+        if self.value_width().is_none() && self.ty != ColumnType::Boolean {
+            touch(&mut self.ends, more);
         }
         self.nulls.reserve(rows);
     }
@@ -311,6 +326,13 @@ impl ColumnBuffer {
     pub(super) fn expect(&self, ty: ColumnType) {
         assert!(self.ty == ty, "the column has another type");
     }
+}
+
+/// Room for `more` elements, written once.
+pub(super) fn touch<T: Copy + Default>(list: &mut Vec<T>, more: usize) {
+    let len = list.len();
+    list.resize(len + more, T::default());
+    list.truncate(len);
 }
 
 #[cfg(test)]

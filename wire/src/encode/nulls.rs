@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::column::touch;
+
 /// Null rows; bits past the last null are not stored.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NullBits {
@@ -55,27 +57,31 @@ impl NullBits {
         if self.count == 0 {
             return 0;
         }
-        let mut head = self.clone();
-        head.truncate(row);
-        head.count
+        let whole = &self.bits[..self.bits.len().min(row / 8)];
+        let last = self.bits.get(row / 8).copied().unwrap_or(0);
+        let last = last & !(0xff << (row % 8));
+        let marked = whole.iter().chain([&last]).map(|byte| byte.count_ones());
+        marked.sum::<u32>() as usize
     }
 
-    /// The marks of `rows`, counted from the first of them.
-    pub(super) fn slice(&self, rows: Range<usize>) -> Self {
-        let mut copy = Self::default();
+    /// Becomes the marks of `rows` in `from`, counted from the first of them.
+    pub(super) fn assign(&mut self, from: &Self, rows: Range<usize>) {
+        self.clear();
+        if from.count == 0 {
+            return;
+        }
         for (index, row) in rows.enumerate() {
-            let byte = self.bits.get(row / 8).copied().unwrap_or(0);
+            let byte = from.bits.get(row / 8).copied().unwrap_or(0);
             if byte >> (row % 8) & 1 == 1 {
-                copy.push(index, 1);
+                self.push(index, 1);
             }
         }
-        copy
     }
 
     /// Room for the marks of `rows` rows.
     pub(super) fn reserve(&mut self, rows: usize) {
-        self.bits
-            .reserve(rows.div_ceil(8).saturating_sub(self.bits.len()));
+        let bytes = rows.div_ceil(8).saturating_sub(self.bits.len());
+        touch(&mut self.bits, bytes);
     }
 
     pub(super) fn clear(&mut self) {
@@ -121,6 +127,10 @@ mod tests {
                     let expected: Vec<_> = (0..kept).filter(|row| marked(*row)).collect();
                     assert_eq!(read.collect::<Vec<_>>(), expected);
                     assert_eq!(bits.count(), expected.len());
+                    for below in 0..first + len + 6 {
+                        let count = expected.iter().filter(|row| **row < below).count();
+                        assert_eq!(bits.count_below(below), count);
+                    }
                 }
             }
         }

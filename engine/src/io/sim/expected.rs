@@ -10,10 +10,14 @@ pub(super) struct Expected {
     pub(super) after_kill: u64,
     /// The same after a power cut.
     pub(super) after_power_cut: u64,
+    /// Frames below this were written, whatever became of them.
+    written: u64,
     /// No frame from this number on is.
     pub(super) at_most: u64,
     /// No frame from this number on counts as acked.
     pub(super) acked_at_most: u64,
+    /// Everything was acked and the files were about to go: the slot may be a new one.
+    pub(super) may_be_new: bool,
 }
 
 impl Expected {
@@ -23,10 +27,17 @@ impl Expected {
         let stats = life.gate.counters.stats();
         Self {
             after_kill: next + stats.frames_written,
+            written: next + stats.frames_written,
             after_power_cut: next + stats.frames_stable,
             at_most: next + stats.frames_published,
             acked_at_most: acked + stats.frames_acked,
+            may_be_new: life.is_renewing(),
         }
+    }
+
+    /// Written frames that were not found, the next one found being `next`: none of them was stable.
+    pub(super) fn lost_before(&self, next: u64) -> u64 {
+        self.written.saturating_sub(next)
     }
 
     /// The power went: from now on only what was stable must be there.
@@ -36,6 +47,7 @@ impl Expected {
 
     /// Everything is acked, and the files are about to go: they may be there or not.
     pub(super) fn drained(&mut self) {
+        self.written = 0;
         self.after_kill = 0;
         self.after_power_cut = 0;
     }
@@ -43,6 +55,9 @@ impl Expected {
     /// Compares with what was found; answers the next frame's number, and the first unacked one's.
     pub(super) fn check(&self, handover: &Handover) -> (u64, u64) {
         let (next, acked) = (handover.slot.next.0, handover.slot.acked.0);
+        if self.may_be_new && next == 0 {
+            return (0, 0);
+        }
         assert!(
             (self.after_kill..=self.at_most).contains(&next),
             "reopened with frames below {next}, {self:?}, {:?}",

@@ -12,7 +12,7 @@ use crate::producer::{Producer, ProducerOptions, Receipt};
 use crate::router::gate::Gate;
 use crate::router::lane::{self, Stage};
 use crate::router::region::Region;
-use crate::shard::{Handover, Next, Remains, Shard};
+use crate::shard::{Handover, Next, OnDisk, Remains, Shard};
 
 /// Turns without a moment of virtual time passing: the shard waits for what is there already.
 const STUCK_TURNS: u32 = 20_000;
@@ -29,6 +29,8 @@ struct Author {
     pause: u64,
     next_at: u64,
     filled: bool,
+    /// Batches that the full dictionary refused.
+    refused: u64,
 }
 
 /// What a turn led to.
@@ -94,6 +96,7 @@ impl Life {
             publish_stable: config.durability == Durability::Append,
             has_files: true,
             keys: config.producer.clone(),
+            symbols_max: config.symbols_max,
         };
         let id = self.ledger.borrow_mut().open();
         self.authors.push(Author {
@@ -104,6 +107,7 @@ impl Life {
             pause,
             next_at: 0,
             filled: false,
+            refused: 0,
         });
         id
     }
@@ -111,6 +115,16 @@ impl Life {
     /// Whether everything that was to be published is.
     pub(crate) fn is_silent(&self) -> bool {
         self.authors.iter().all(|author| author.left == 0)
+    }
+
+    /// Batches that the full dictionary refused.
+    pub(crate) fn refused(&self) -> u64 {
+        self.authors.iter().map(|author| author.refused).sum()
+    }
+
+    /// Whether a new dictionary epoch is under way: of the slot's files some may be gone.
+    pub(crate) fn is_renewing(&self) -> bool {
+        self.shard.is_renewing()
     }
 
     /// Publishes no more.
@@ -151,6 +165,11 @@ impl Life {
             }
         }
         Step::Alive
+    }
+
+    /// What is on disk; `None` once the journal is poisoned.
+    pub(crate) fn on_disk(&self) -> Option<OnDisk> {
+        self.shard.on_disk()
     }
 
     fn read_receipts(&mut self) {
@@ -207,10 +226,16 @@ impl Author {
         let number = ledger.borrow_mut().account(self.id).published;
         if !self.filled {
             let batch = ledger.borrow().batch(self.id, number);
-            batch
-                .fill(&mut self.producer)
-                .unwrap_or_else(|error| panic!("filling: {error}"));
-            self.filled = true;
+            match batch.fill(&mut self.producer) {
+                Ok(()) => self.filled = true,
+                Err(Error::SymbolsFull { .. }) => {
+                    self.producer.clear();
+                    self.next_at = now + 5_000_000;
+                    self.refused += 1;
+                    return;
+                }
+                Err(error) => panic!("filling: {error}"),
+            }
         }
         self.next_at = now + rng.between(1_000, self.pause);
         match self.producer.try_publish() {

@@ -12,7 +12,9 @@
 //! | `rows`, `ledger` | batches that follow from the seed; what was promised and what arrived |
 //! | `life`, `run`, `scenario` | one process; several of them after each other; what they meet |
 //! | `fate`, `steps` | what a process does to its disk, counted; a crash at every step of a script |
+//! | `promises` | what a durability mode promises between turns |
 //! | `expected` | the frames that an opening must find |
+//! | `reports` | field reports about the order of writes and fdatasyncs |
 //! | `watermark` | the scripted runs about acknowledgements ahead of the disk |
 #![cfg(feature = "uring")]
 
@@ -24,7 +26,10 @@ mod fate;
 mod ledger;
 mod life;
 mod net;
+mod promises;
 mod random;
+#[cfg(test)]
+mod reports;
 mod rows;
 mod run;
 mod scenario;
@@ -51,6 +56,12 @@ pub fn run_kills(seed: u64) -> Summary {
 /// Runs a seed whose machine loses power. Panics where a promise is broken.
 pub fn run_power_cuts(seed: u64) -> Summary {
     Run::new(Kind::PowerCuts, seed).go()
+}
+
+/// Runs a seed whose machine loses power, in one mode of `sf_durability`. Panics where a promise is
+/// broken.
+pub fn run_power_cuts_in(mode: &'static str, seed: u64) -> Summary {
+    Run::in_mode(Kind::PowerCuts, seed, Some(mode)).go()
 }
 
 /// Runs a seed with kills and a disk that fails now and then. Panics where a promise is broken.

@@ -10,6 +10,7 @@ use super::disk::{Keep, SimFs};
 use super::expected::Expected;
 use super::ledger::Ledger;
 use super::life::{Life, Step};
+use super::promises::Promises;
 use super::random::{Rng, mix};
 use super::scenario::{Kind, config, healthy, manners};
 use super::server::SharedLedger;
@@ -37,10 +38,15 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn new(kind: Kind, seed: u64) -> Self {
+        Self::in_mode(kind, seed, None)
+    }
+
+    /// A run in one mode of `sf_durability`.
+    pub(crate) fn in_mode(kind: Kind, seed: u64, mode: Option<&str>) -> Self {
         let mut rng = Rng::new(mix(&[seed, kind as u64]));
         let ledger = Rc::new(RefCell::new(Ledger::new(seed)));
         let manners = manners(kind, &mut rng);
-        let config = config(&mut rng);
+        let config = config(&mut rng, mode);
         ledger.borrow_mut().is_durable = config.delivery.durable_ack.is_some();
         let world = SimIo::new(rng.next(), manners, &ledger);
         let summary = Summary {
@@ -106,6 +112,7 @@ impl Run {
 
     fn check_opened(&mut self, handover: &Handover) {
         let (next, acked) = self.expected.check(handover);
+        self.summary.unstable_lost += self.expected.lost_before(next);
         self.summary.recovered += next - acked;
         self.summary.torn_tails += u64::from(handover.slot.report.torn_tail_bytes > 0);
         self.opened = (next, acked);
@@ -114,6 +121,7 @@ impl Run {
     /// Publishes and turns until the moment has come.
     fn live(&mut self, mut life: Life) -> Life {
         self.hire(&mut life);
+        let mut promises = Promises::of(&self.config, self.world.disk_manners());
         let mut left = self.rng.between(10, 5_000);
         let mut waiting = false;
         while left > 0 {
@@ -126,14 +134,19 @@ impl Run {
             }
             let step = life.step(&mut self.world);
             assert_eq!(step, Step::Alive, "the shard ended by itself");
+            if let Some(on_disk) = life.on_disk() {
+                promises.check(self.world.clock.now(), on_disk);
+            }
             if left > 600 && life.is_silent() {
                 left = self.rng.below(600);
             }
         }
-        // Most crashes hit a disk at work.
+        // Most crashes hit a disk at work, some a slot that is being emptied for a new epoch.
         let wanted = if self.rng.percent(70) { 500 } else { 0 };
+        let renewing = self.rng.percent(25);
         for _ in 0..wanted {
-            if self.world.is_writing() {
+            let at_work = self.world.is_writing() && !renewing;
+            if at_work || life.is_renewing() {
                 break;
             }
             life.step(&mut self.world);
@@ -182,6 +195,9 @@ impl Run {
         summary.half_open_drops += stats.half_open_drops;
         summary.disk_errors += stats.disk_errors;
         summary.times_full += life.times_full;
+        summary.epochs += stats.symbol_epochs;
+        summary.epochs_interrupted += u64::from(life.is_renewing());
+        summary.symbols_refused += life.refused();
         summary.dictionary_writes += self.world.dictionary_writes();
         summary.disk_reads += self.world.reads();
     }
@@ -191,6 +207,7 @@ impl Run {
         let mut ledger = self.ledger.borrow_mut();
         if power_cut {
             self.summary.power_cuts += 1;
+            self.summary.stable_at_cuts += self.expected.after_power_cut;
             ledger.powerless();
             self.expected.powerless();
         } else {

@@ -18,8 +18,8 @@ pub(crate) enum Kind {
     Faults,
 }
 
-/// Sizes and durability of a run.
-pub(crate) fn config(rng: &mut Rng) -> Config {
+/// Sizes and durability of a run; chance draws the mode unless one is asked for.
+pub(crate) fn config(rng: &mut Rng, mode: Option<&str>) -> Config {
     // The second is no literal for the configuration, and needs no look-up from the resolver.
     let host = ["127.0.0.1", "127.1"][rng.index(2)];
     let total = rng.between(2, 10) * 64;
@@ -28,15 +28,30 @@ pub(crate) fn config(rng: &mut Rng) -> Config {
         0..4 => "memory",
         4..7 => "flush",
         7 => "append",
-        _ => "periodic;sf_sync_interval_millis=20",
+        _ => "periodic",
     };
+    let durability = match mode.unwrap_or(durability) {
+        "periodic" => "periodic;sf_sync_interval_millis=20",
+        other => other,
+    };
+    let window = [0, 0, 100, 2_000][rng.index(4)];
     let durable = if rng.percent(30) { "on" } else { "off" };
+    // The largest batch brings about 100 symbols.
+    let (symbols_max, symbols_reset) = [
+        (1_000_000, 500_000),
+        (1_000_000, 15),
+        (1_000_000, 60),
+        (300, 200),
+        (300, 300),
+    ][rng.index(5)];
     let text = format!(
         "ws::addr={host}:9000;sf_dir=/sf;sender_id=sim;sf_max_segment_bytes=64k;\
-         sf_max_total_bytes={total}k;sf_durability={durability};initial_connect_retry=async;\
+         sf_max_total_bytes={total}k;sf_durability={durability};commit_window_micros={window};\
+         commit_window_bytes=16k;initial_connect_retry=async;\
          spin_micros={spin};intake_ring_bytes=131072;max_frame_rejections=1000000;\
          ping_interval_millis=100;ack_progress_timeout_millis=3000;\
-         durable_ack_keepalive_interval_millis=5;request_durable_ack={durable};"
+         durable_ack_keepalive_interval_millis=5;request_durable_ack={durable};\
+         symbol_dict_max={symbols_max};symbol_dict_reset_threshold={symbols_reset};"
     );
     Config::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }

@@ -54,7 +54,7 @@ impl SimSteward {
     pub(super) fn reply(&mut self) -> Option<Reply> {
         let now = self.clock.now();
         let (_, request) = self.waiting.pop_front_if(|(due, _)| *due <= now)?;
-        let reply = perform(&self.fs, request);
+        let reply = perform(&self.fs, request, false, &mut || Ok(()));
         // An answer that tells of the process's death reaches nobody.
         (!self.fate.is_dead()).then_some(reply)
     }
@@ -74,7 +74,12 @@ impl SimSteward {
         if let Some((_, request)) = self.waiting.pop_front() {
             let steps = u32::try_from(self.rng.below(8)).expect("a small number");
             // Nobody is left to hear the answer.
-            drop(perform(&self.fs.clone().dying_after(steps), request));
+            drop(perform(
+                &self.fs.clone().dying_after(steps),
+                request,
+                false,
+                &mut || Ok(()),
+            ));
         }
         self.waiting.clear();
     }
@@ -82,7 +87,7 @@ impl SimSteward {
     /// The engine closes in order: the steward does what it was asked for.
     pub(crate) fn finish(&mut self) {
         while let Some((_, request)) = self.waiting.pop_front() {
-            drop(perform(&self.fs, request));
+            drop(perform(&self.fs, request, false, &mut || Ok(())));
         }
     }
 }
@@ -95,6 +100,7 @@ fn name_of(request: &Request) -> &'static str {
         Request::Keep { .. } => "keep refused rows",
         Request::Close { .. } => "close a segment",
         Request::RemoveRing(_) => "remove a ring",
+        Request::Renew { .. } => "renew the slot",
         Request::Resolve(_) => "resolve a name",
     }
 }

@@ -1,8 +1,10 @@
 //! Disk operations in flight: each completes after a random delay, in any order.
 //!
 //! Checks what the shard promises: memory of a write does not change while the write is in flight,
-//! direct I/O is aligned, writes in flight to one file do not share a block.
+//! direct I/O is aligned, writes in flight to one file do not share a block, and no two fdatasyncs
+//! of one file are in flight.
 
+use std::collections::VecDeque;
 use std::io;
 
 use super::clock::SimClock;
@@ -29,6 +31,18 @@ pub(crate) struct DiskManners {
     pub(crate) broken_per_myriad: u64,
 }
 
+/// What becomes of one operation.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(test), expect(dead_code, reason = "scripts of tests plan them"))]
+pub(crate) enum Outcome {
+    /// A write moves this many bytes.
+    Short(usize),
+    /// It fails with this error, and nothing of it is done.
+    Fails(i32),
+    /// It takes this many nanoseconds more.
+    Late(u64),
+}
+
 struct Flight {
     token: Token,
     op: DiskOp,
@@ -39,6 +53,7 @@ struct Flight {
     /// What a sync covers.
     covers: u64,
     due: u64,
+    planned: Option<Outcome>,
 }
 
 /// The operations of one process.
@@ -55,6 +70,8 @@ pub(crate) struct Operations {
     held: bool,
     /// There is no room for more of the dictionary.
     dictionary_full: bool,
+    /// Outcomes of operations to come.
+    plans: VecDeque<(Token, Outcome)>,
     odd_writes: u64,
     reads: u64,
 }
@@ -78,6 +95,7 @@ impl Operations {
             flying,
             held: false,
             dictionary_full: false,
+            plans: VecDeque::new(),
             odd_writes: 0,
             reads: 0,
         }
@@ -96,6 +114,12 @@ impl Operations {
     /// Stops (or lets go on) direct writes: those of segments.
     pub(crate) fn hold(&mut self, held: bool) {
         self.held = held;
+    }
+
+    /// What becomes of the next operation of this kind that has no plan yet.
+    #[cfg(test)]
+    pub(crate) fn plan(&mut self, token: Token, outcome: Outcome) {
+        self.plans.push_back((token, outcome));
     }
 
     /// The disk has (or has no) room for more of the dictionary; all else is reserved.
@@ -148,7 +172,14 @@ impl Operations {
         } else {
             1
         };
-        let due = self.rng.between(1_000, usual * slow);
+        let planned = self.plans.iter().position(|(kind, _)| *kind == token);
+        let planned = planned.and_then(|index| self.plans.remove(index));
+        let planned = planned.map(|(_, outcome)| outcome);
+        let late = match planned {
+            Some(Outcome::Late(nanos)) => nanos,
+            _ => 0,
+        };
+        let due = self.rng.between(1_000, usual * slow) + late;
         let bytes = pinned_bytes(&op);
         if direct {
             check_alignment(&op);
@@ -161,12 +192,18 @@ impl Operations {
             bytes,
             covers: 0,
             due,
+            planned,
         };
         let others = self.queued.iter().chain(&self.flying);
         for other in others.filter(|other| other.inode == inode) {
             assert!(
                 !shares_block(&flight, other),
                 "{flight:?} meets {other:?} in one block"
+            );
+            let syncs = |f: &Flight| matches!(f.op, DiskOp::Sync { .. });
+            assert!(
+                !(syncs(&flight) && syncs(other)),
+                "{flight:?} beside {other:?}: a failure would be told to one of them"
             );
         }
         flight
@@ -202,6 +239,9 @@ impl Operations {
     }
 
     fn finish(&mut self, flight: &Flight) -> io::Result<u32> {
+        if let Some(Outcome::Fails(code)) = flight.planned {
+            return Err(io::Error::from_raw_os_error(code));
+        }
         match &flight.op {
             DiskOp::Write { offset, .. } => self.finish_write(flight, *offset),
             DiskOp::Sync { .. } => {
@@ -235,7 +275,9 @@ impl Operations {
         self.odd_writes += u64::from(!flight.bytes.len().is_multiple_of(BLOCK));
         let blocks = flight.bytes.len() / BLOCK;
         let short = flight.direct && blocks > 1 && self.rng.percent(self.manners.short_percent);
-        let len = if short {
+        let len = if let Some(Outcome::Short(bytes)) = flight.planned {
+            bytes.min(flight.bytes.len())
+        } else if short {
             BLOCK * (1 + self.rng.index(blocks - 1))
         } else {
             flight.bytes.len()

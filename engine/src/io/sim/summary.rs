@@ -39,6 +39,10 @@ summary! {
     kills,
     /// Power cuts.
     power_cuts,
+    /// Frames below the first one that was not stable, over all power cuts: they must be found.
+    stable_at_cuts,
+    /// Frames that were written, not stable, and gone after a crash.
+    unstable_lost,
     /// Openings that a crash cut short.
     opens_interrupted,
     /// Closes that a crash cut short.
@@ -83,6 +87,12 @@ summary! {
     lost_by_server,
     /// Disk operations that failed.
     disk_errors,
+    /// Dictionary epochs begun.
+    epochs,
+    /// Crashes while one was about to begin.
+    epochs_interrupted,
+    /// Batches refused because the dictionary was full.
+    symbols_refused,
     /// Turns of the shard.
     turns,
     /// Virtual time.

@@ -11,6 +11,8 @@ use super::net::{Net, NetManners};
 use super::random::Rng;
 use super::server::SharedLedger;
 use super::steward::SimSteward;
+#[cfg(test)]
+use super::storage::Outcome;
 use super::storage::{DiskManners, Operations};
 use crate::io::{Clock, Dialed, DiskOp, Done, Reply, Request, Steward, Storage, Token, Transport};
 
@@ -135,6 +137,11 @@ impl SimIo {
         self.net.reseed(self.rng.fork());
     }
 
+    /// How the disk of the present process behaves.
+    pub(crate) fn disk_manners(&self) -> &DiskManners {
+        &self.manners.disk
+    }
+
     /// Whether a write of more than a block is in flight.
     pub(crate) fn is_writing(&self) -> bool {
         self.operations.is_writing()
@@ -153,6 +160,12 @@ impl SimIo {
     /// Stops (or lets go on) the writes of segments; the other files go on.
     pub(crate) fn hold_segments(&mut self, held: bool) {
         self.operations.hold(held);
+    }
+
+    /// What becomes of the next operation of this kind, of the one after it, and so on.
+    #[cfg(test)]
+    pub(crate) fn plan(&mut self, token: Token, outcome: Outcome) {
+        self.operations.plan(token, outcome);
     }
 
     /// The disk has (or has no) room for more of the dictionary.

@@ -8,9 +8,9 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{BLOCK, Memory, check, resident, retry, unnamed};
+use super::{BLOCK, Memory, check, fill, free_bytes, resident, retry, unnamed};
 use crate::io::fs::create_reserved_named;
-use crate::io::{Entry, EntryKind, File, FileOwner, Fs, Machine, OpenMode};
+use crate::io::{Between, Entry, EntryKind, File, FileOwner, Fs, Machine, OpenMode};
 
 /// A descriptor that closes with the last handle.
 pub(crate) struct OwnedFile(pub(crate) std::fs::File);
@@ -131,17 +131,30 @@ impl Fs for RealFs {
         retry(|| check(unsafe { libc::fallocate(file.raw(), 0, 0, bytes) })).map(drop)
     }
 
-    fn create_reserved(&self, path: &Path, bytes: u64, start: &[u8]) -> io::Result<()> {
+    fn create_reserved(
+        &self,
+        path: &Path,
+        bytes: u64,
+        start: &[u8],
+        mut zeros: Option<Between<'_>>,
+    ) -> io::Result<()> {
         if let Some(file) = unnamed::create(path)? {
             let file = File::new(OwnedFile(file));
             self.allocate(&file, bytes)?;
-            self.write_at(&file, start, 0)?;
+            match &mut zeros {
+                Some(between) => fill::fill(&std_file(&file), bytes, start, between)?,
+                None => self.write_at(&file, start, 0)?,
+            }
             self.sync(&file)?;
             if unnamed::link(&std_file(&file), path)? {
                 return Ok(());
             }
         }
-        create_reserved_named(self, path, bytes, start)
+        create_reserved_named(self, path, bytes, start, zeros)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        free_bytes(dir)
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {

@@ -4,6 +4,7 @@
 
 mod bounded;
 mod event;
+mod fill;
 mod fs;
 mod futex;
 mod memory;

@@ -112,6 +112,14 @@ impl UringIo {
         self.ring.submitter().register_eventfd(bell.as_raw_fd())
     }
 
+    /// Between two turns of a shard that spins: a worker of the kernel that an operation waits for
+    /// may wait for this very core.
+    pub(crate) fn lend_core(&self) {
+        if self.free.len() < self.slots.len() {
+            std::thread::yield_now();
+        }
+    }
+
     /// Completions are silent again.
     pub(crate) fn disarm(&mut self) {
         let _ = self.ring.submitter().unregister_eventfd();

@@ -24,7 +24,7 @@ pub(crate) fn run_here(mut shard: Shard, mut io: UringIo, mut visit: impl FnMut(
     loop {
         match shard.turn(&mut io) {
             Next::Exit => break,
-            Next::Again => {}
+            Next::Again => io.lend_core(),
             Next::Park(until) => {
                 if gate.counters.unacked_frames.get() == 0 || gate.terminal().is_some() {
                     visit();

@@ -122,7 +122,7 @@ async fn host(mut shard: Shard, mut io: UringIo, mut guard: ThreadGuard) -> Rema
     loop {
         match shard.turn(&mut io) {
             Next::Exit => break,
-            Next::Again => {}
+            Next::Again => io.lend_core(),
             Next::Park(until) => {
                 gate.park();
                 let armed = io.arm(gate.bell()).is_ok();

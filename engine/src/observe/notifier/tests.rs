@@ -105,6 +105,23 @@ fn a_handler_that_panics_is_counted_and_its_event_is_logged() {
 }
 
 #[test]
+fn a_dictionary_at_80_percent_is_told_once() {
+    let gate = gate(16);
+    gate.set_symbols_max(1000);
+    let mut desk = Desk::new(Arc::clone(&gate), Handlers::default());
+    let mut now = 0;
+    let mut warnings = |symbols: u64| {
+        gate.counters.symbols.set(symbols);
+        now += nanos(TICK);
+        let lines = logged(|| desk.tick(now));
+        let told = |line: &&(Level, String)| line.1.contains("FB-E007") && line.0 == Level::WARN;
+        lines.iter().filter(told).count()
+    };
+    let told = [0, 799, 800, 801, 1000, 0, 900].map(&mut warnings);
+    assert_eq!(told, [0, 0, 1, 0, 0, 0, 1]);
+}
+
+#[test]
 fn a_handler_that_blocks_holds_up_neither_the_shard_nor_the_close() {
     let gate = gate(16);
     let (entered, in_handler) = channel();

@@ -83,27 +83,42 @@ impl Writer {
             "entry of {bytes} bytes"
         );
         let from = self.reserved;
-        let need = entry_bytes(bytes);
         let capacity = self.region.capacity();
-        let to_end = capacity - (from & (capacity - 1));
-        let pad = if need > to_end { to_end } else { 0 };
-        let end = from + pad + need;
+        let (start, end) = self.place(from, bytes);
         if end - self.head_seen > capacity {
             self.head_seen = self.region.head().load(Ordering::Acquire);
             if end - self.head_seen > capacity {
                 return None;
             }
         }
+        let pad = start - from;
         if pad > 0 {
             self.put_head(from, pad - HEAD_BYTES as u64, KIND_PAD);
         }
-        let start = end - need;
         self.put_head(start, bytes as u64, KIND_DATA);
         self.reserved = end;
         // SAFETY: `head <= tail <= from <= start` and `end <= head + capacity` (checked above), so
         // the range lies in the writer's part, behind every earlier reservation, and does not
         // cross the end of the buffer; `&mut self` makes this the only reference.
         Some(unsafe { self.region.bytes_mut(start + HEAD_BYTES as u64, bytes) })
+    }
+
+    /// Start and end of an entry of `bytes` that comes next at `from`: entries are contiguous, so
+    /// one that does not fit before the buffer's end begins behind it.
+    #[inline]
+    fn place(&self, from: u64, bytes: usize) -> (u64, u64) {
+        let capacity = self.region.capacity();
+        let need = entry_bytes(bytes);
+        let to_end = capacity - (from & (capacity - 1));
+        let start = if need > to_end { from + to_end } else { from };
+        (start, start + need)
+    }
+
+    /// Bytes that entries of these sizes take behind each other, padding included: exactly as much
+    /// [`room`](Self::room) is needed to reserve all of them.
+    pub fn footprint(&self, entries: impl IntoIterator<Item = usize>) -> u64 {
+        let entries = entries.into_iter();
+        entries.fold(self.tail, |end, bytes| self.place(end, bytes).1) - self.tail
     }
 
     /// Bytes of entries that are free now, by a look that may be late: the shard may have freed

@@ -15,6 +15,10 @@ pub(crate) enum Stall {
     Full,
     /// The previous rotation or the next spare is not ready yet.
     Rotation,
+    /// The dictionary takes no more symbols: waits until everything is acked.
+    Symbols,
+    /// A new dictionary epoch is about to begin.
+    Epoch,
     /// A disk operation failed earlier.
     Poisoned,
 }

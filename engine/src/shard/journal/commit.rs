@@ -7,11 +7,14 @@
 use std::io;
 
 use super::segment::offset;
+use super::trim::Trim;
 use super::{Journal, token};
 use crate::fsn::Fsn;
 use crate::io::{BLOCK, DiskOp, Io, Token};
 
 const BLOCK_BYTES: u64 = BLOCK as u64;
+/// Writes in a row that may end within their first block before the file counts as broken.
+const STUCK_MAX: u8 = 4;
 /// Pause before a write that found the disk full is tried again, in nanoseconds.
 const FULL_PAUSE: u64 = 200_000_000;
 
@@ -39,6 +42,8 @@ pub(super) struct Commit {
     dictionary_bytes: usize,
     /// Dictionary bytes of this commit that are on disk.
     dictionary_done: usize,
+    /// Segment writes in a row that got no further.
+    stuck: u8,
     /// No submission before this time: the disk was full.
     retry_at: u64,
     sync: bool,
@@ -49,6 +54,11 @@ impl Commit {
         self.key == key
     }
 
+    /// Whether an fdatasync of the dictionary is with the kernel.
+    pub(super) fn syncs_dictionary(&self) -> bool {
+        self.submitted && self.step == Step::SyncDictionary
+    }
+
     /// Whether its present step is with the kernel.
     pub(super) fn is_submitted(&self) -> bool {
         self.submitted
@@ -57,6 +67,10 @@ impl Commit {
 
 impl Journal {
     pub(super) fn pump_commit(&mut self, io: &mut impl Io, now: u64) {
+        let held = self.commit.as_ref().map_or(self.written, |c| c.fsn);
+        if held < self.published {
+            self.window.gather(now);
+        }
         if self.commit.is_none() {
             self.begin_commit(now);
         }
@@ -67,7 +81,8 @@ impl Journal {
         let periodic = self.options.sync_interval > 0
             && now.saturating_sub(self.last_sync) >= self.options.sync_interval;
         let last = self.closing && self.options.sync_interval > 0;
-        let sync = self.sync_wanted || self.options.sync_always || periodic || last;
+        let asked = self.sync_wanted || self.options.sync_always || self.epoch.settles();
+        let sync = asked || periodic || last;
         let Some((key, segment)) = self.next_to_write() else {
             if sync && self.stable < self.written && self.rotation.is_none() {
                 self.begin_sync_only();
@@ -79,6 +94,13 @@ impl Journal {
             segment.end,
             segment.next(),
         );
+        // A full segment is never waited with: the next one waits for it.
+        let is_active = key + 1 == self.first_key + self.chain.len() as u64;
+        let gathered = to - segment.written;
+        if is_active && !self.closing && !self.window.is_over(now, gathered) {
+            return;
+        }
+        self.window.taken();
         let dictionary_bytes = self.stage_dictionary();
         let step = if dictionary_bytes > 0 {
             Step::Dictionary
@@ -95,6 +117,7 @@ impl Journal {
             fsn,
             dictionary_bytes,
             dictionary_done: 0,
+            stuck: 0,
             retry_at: 0,
             sync,
         });
@@ -132,6 +155,7 @@ impl Journal {
             fsn: self.written,
             dictionary_bytes: 0,
             dictionary_done: 0,
+            stuck: 0,
             retry_at: 0,
             sync: true,
         });
@@ -195,6 +219,10 @@ impl Journal {
             Step::SyncDictionary if files.dictionary_synced == files.dictionary_bytes => {
                 self.commit.as_mut().expect("looked at above").step = Step::SyncSegment;
                 return self.submit_commit(io, now);
+            }
+            // Never beside the trim's: the kernel tells a failure to one of them.
+            Step::SyncDictionary if self.trim.as_ref().is_some_and(Trim::syncs_dictionary) => {
+                return;
             }
             Step::SyncDictionary => (
                 token::SYNC_DICTIONARY,
@@ -303,13 +331,19 @@ impl Journal {
     fn segment_written(&mut self, mut commit: Commit, got: u32) -> Result<(), String> {
         let reached = commit.from + u64::from(got);
         if reached < commit.to {
-            if u64::from(got) < BLOCK_BYTES {
+            let next = reached - reached % BLOCK_BYTES;
+            commit.stuck = if next > commit.from {
+                0
+            } else {
+                commit.stuck + 1
+            };
+            if got == 0 || commit.stuck > STUCK_MAX {
                 return Err(format!(
                     "segment write at {}: only {got} bytes",
                     commit.from
                 ));
             }
-            commit.from = reached - reached % BLOCK_BYTES;
+            commit.from = next;
             self.commit = Some(commit);
             return Ok(());
         }

@@ -9,15 +9,18 @@
 
 mod append;
 mod commit;
+mod epoch;
 mod memory;
 mod phase;
 mod record_write;
+mod removals;
 mod rotate;
 mod segment;
 mod spares;
 mod takeover;
 mod trim;
 mod watermark;
+mod window;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -27,15 +30,19 @@ pub(crate) use append::Stall;
 pub(crate) use segment::{Position, Segment};
 
 use self::commit::Commit;
+use self::epoch::Epoch;
 use self::memory::Memory;
 use self::rotate::Rotation;
+use self::spares::Appetite;
 use self::trim::Trim;
 use self::watermark::Watermark;
+use self::window::Window;
 use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
-use crate::io::{BLOCK, Done, Io, Region, SpareFile};
+use crate::io::{BLOCK, Done, Doomed, Io, Region, SpareFile};
 use crate::router::gate::Gate;
 use crate::slot::{Dictionary, DualFile, OpenedSlot};
+use crate::steward::Incarnation;
 
 /// Operations of the journal; at most one of each kind is in flight.
 pub(crate) mod token {
@@ -71,17 +78,30 @@ pub(crate) struct JournalOptions {
     pub(crate) memory_budget_bytes: u64,
     /// Spares kept ready.
     pub(crate) spares: usize,
+    /// They are written over with zeros ahead.
+    pub(crate) prefill: bool,
+    /// What must be left of the filesystem when a segment is made, in bytes.
+    pub(crate) min_free_bytes: u64,
     /// Every commit ends with an fdatasync.
     pub(crate) sync_always: bool,
     /// An fdatasync at least this often (nanoseconds), 0 for never.
     pub(crate) sync_interval: u64,
+    /// How long frames gather before a commit takes them (nanoseconds), 0 for not at all.
+    pub(crate) commit_window: u64,
+    /// Bytes that end the window.
+    pub(crate) commit_window_bytes: u64,
+    /// Most symbols of the dictionary.
+    pub(crate) symbols_max: u32,
+    /// With more symbols than this a new dictionary is begun when all is acked.
+    pub(crate) symbols_reset: u32,
 }
 
 /// The files of a slot with a directory.
 #[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) dir: PathBuf,
-    pub(crate) lock: crate::io::File,
+    /// This life of the slot: requests to the steward carry it.
+    pub(crate) incarnation: Incarnation,
     pub(crate) manifest: DualFile,
     pub(crate) watermark: DualFile,
     pub(crate) dictionary: crate::io::File,
@@ -126,15 +146,25 @@ pub(crate) struct Journal {
     spares: VecDeque<SpareFile>,
     spares_asked: usize,
     spare_retry_at: u64,
+    appetite: Appetite,
+    /// A rotation waits for a spare that is not ready: counted once.
+    spare_missed: bool,
     next_generation: Generation,
-    /// Bytes of all segment files and spares, asked-for ones included.
+    /// Bytes of all segment files and spares: those asked for, and those not removed yet, too.
     allocated: u64,
+    /// Segments that have left the chain and that the steward was not asked to remove yet.
+    doomed: Vec<Doomed>,
+    /// Bytes of those, and of what it was asked to remove and has not: a part of `allocated`.
+    unreclaimed: u64,
+    removal_retry_at: u64,
     memory: Memory,
     scratch: Scratch,
     commit: Option<Commit>,
+    window: Window,
     rotation: Option<Rotation>,
     trim: Option<Trim>,
     watermark: Watermark,
+    epoch: Epoch,
     /// Dictionary chunks of frames appended since the last dictionary write.
     dictionary_pending: Vec<u8>,
     published: Fsn,
@@ -153,10 +183,11 @@ impl Journal {
     pub(crate) fn new(
         options: JournalOptions,
         gate: Arc<Gate>,
-        slot: Option<OpenedSlot>,
+        slot: Option<(OpenedSlot, Incarnation)>,
         active_tail: &[u8],
     ) -> Result<Self, Error> {
         let memory = Memory::new(options.memory_budget_bytes);
+        let epoch = Epoch::new(options.symbols_reset, options.symbols_max);
         let scratch = Scratch {
             tail: map(BLOCK)?,
             header: map(BLOCK)?,
@@ -164,6 +195,7 @@ impl Journal {
             watermark: map(BLOCK)?,
             dictionary: map(16 * BLOCK)?,
         };
+        let window = Window::new(options.commit_window, options.commit_window_bytes);
         let mut journal = Self {
             options,
             gate,
@@ -174,14 +206,21 @@ impl Journal {
             spares: VecDeque::new(),
             spares_asked: 0,
             spare_retry_at: 0,
+            appetite: Appetite::default(),
+            spare_missed: false,
             next_generation: Generation(0),
             allocated: 0,
+            doomed: Vec::new(),
+            unreclaimed: 0,
+            removal_retry_at: 0,
             memory,
             scratch,
             commit: None,
+            window,
             rotation: None,
             trim: None,
             watermark: Watermark::default(),
+            epoch,
             dictionary_pending: Vec::new(),
             published: Fsn(0),
             written: Fsn(0),
@@ -193,7 +232,7 @@ impl Journal {
             poisoned: None,
         };
         match slot {
-            Some(slot) => journal.take_over(slot, active_tail)?,
+            Some((slot, incarnation)) => journal.take_over(slot, incarnation, active_tail)?,
             None => journal.start_in_memory()?,
         }
         journal.publish_gauges();
@@ -217,6 +256,13 @@ impl Journal {
     /// First FSN not covered by an fdatasync.
     pub(crate) fn stable(&self) -> Fsn {
         self.stable
+    }
+
+    /// First FSN of the last segment that the manifest names: all before it are full.
+    #[cfg(any(test, feature = "internals"))]
+    pub(crate) fn sealed(&self) -> Fsn {
+        let named = self.chain.iter().rev().find(|segment| segment.committed);
+        named.map_or(Fsn(0), |segment| segment.base)
     }
 
     /// First FSN that the server has not confirmed.
@@ -258,13 +304,22 @@ impl Journal {
 
     /// Starts whatever can start now.
     pub(crate) fn pump(&mut self, io: &mut impl Io, now: u64) {
-        if self.files.is_none() || self.poisoned.is_some() {
+        if self.poisoned.is_some() {
             return;
+        }
+        self.pump_epoch(io, now);
+        if self.files.is_none() || self.epoch.has_files() {
+            return;
+        }
+        // What was found at the start was synced by the opening.
+        if self.last_sync == 0 {
+            self.last_sync = now;
         }
         self.pump_commit(io, now);
         self.pump_rotation(io);
         self.pump_trim(io, now);
         self.pump_watermark(io, now);
+        self.pump_removals(io, now);
         self.pump_spares(io, now);
     }
 
@@ -299,12 +354,27 @@ impl Journal {
                 || self.sync_due())
     }
 
+    /// When something is due that no completion announces: the end of the commit window, the next
+    /// fdatasync of `periodic`, a record of the watermark. Nothing of it depends on the network.
+    pub(crate) fn deadline(&self, now: u64) -> Option<u64> {
+        if self.poisoned.is_some() || self.files.is_none() {
+            return None;
+        }
+        let interval = self.options.sync_interval;
+        let periodic = interval > 0 && self.stable < self.published;
+        let sync = periodic.then(|| self.last_sync + interval);
+        let record = self.watermark_lags().then(|| self.watermark.due());
+        let all = [self.window.deadline(), sync, record];
+        all.into_iter().flatten().filter(|at| *at > now).min()
+    }
+
     /// Whether operations are in flight: the memory they use must stay.
     pub(crate) fn in_flight(&self) -> bool {
         self.commit.as_ref().is_some_and(Commit::is_submitted)
             || self.rotation.as_ref().is_some_and(Rotation::in_flight)
             || self.trim.as_ref().is_some_and(Trim::in_flight)
             || self.watermark.in_flight()
+            || self.epoch.in_flight()
     }
 
     /// Whether nothing is left to write, record or, where the mode asks for it, sync.
@@ -319,7 +389,8 @@ impl Journal {
 
     fn sync_due(&self) -> bool {
         let closing = self.closing && self.options.sync_interval > 0;
-        (self.sync_wanted || self.options.sync_always || closing) && self.stable < self.written
+        let wanted = self.sync_wanted || self.options.sync_always || self.epoch.settles();
+        (wanted || closing) && self.stable < self.written
     }
 
     fn poison(&mut self, cause: &str) {
@@ -339,6 +410,7 @@ impl Journal {
             .as_ref()
             .map_or(0, |files| files.dictionary_bytes);
         counters.disk_bytes.set(self.allocated + dictionary);
+        counters.unreclaimed_bytes.set(self.unreclaimed);
         counters.symbols.set(u64::from(self.dictionary.len()));
         counters.fsn_next.set(self.published.0);
         counters.fsn_acked.set(self.acked.0);

@@ -30,6 +30,13 @@ impl Phase {
         }
     }
 
+    /// Does without the step if it is `needless` and was not submitted.
+    pub(super) fn skip(&mut self, needless: bool) {
+        if *self == Self::Waiting && needless {
+            *self = Self::Done;
+        }
+    }
+
     /// Marks the step done, or names what failed.
     pub(super) fn finish(
         &mut self,

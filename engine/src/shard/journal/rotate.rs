@@ -55,6 +55,9 @@ impl Journal {
             return Err(Stall::Rotation);
         }
         let Some(spare) = self.spares.pop_front() else {
+            if !std::mem::replace(&mut self.spare_missed, true) {
+                self.gate.counters.spare_stalls.add(1);
+            }
             if self.spares_asked > 0 {
                 self.gate.counters.rotation_stalls.add(1);
                 return Err(Stall::Rotation);
@@ -85,6 +88,8 @@ impl Journal {
         segment.memory_from = 0;
         segment.written = header.len() as u64;
         self.chain.push_back(segment);
+        self.spare_missed = false;
+        self.appetite.rotated();
         self.gate.counters.segments_written.add(1);
         self.rotation = Some(Rotation {
             key: self.first_key + self.chain.len() as u64 - 1,

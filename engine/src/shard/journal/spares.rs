@@ -1,15 +1,44 @@
 //! Spare segments: asked of the steward ahead of need, within the cap.
 
 use super::Journal;
-use crate::fsn::Generation;
-use crate::io::{Io, Reply, Request};
+use crate::fsn::{Fsn, Generation};
+use crate::io::{Doomed, Io, Reply, Request};
 
 /// Pause before a spare that could not be made is asked for again, in nanoseconds.
 const RETRY_PAUSE: u64 = 200_000_000;
 
+/// Time without an append after which one spare is enough, in nanoseconds.
+const IDLE: u64 = 3_000_000_000;
+
+/// How many spares are wanted: as configured, but one for an engine that was idle, until it rotates.
+#[derive(Debug, Default)]
+pub(super) struct Appetite {
+    published: Fsn,
+    busy_at: u64,
+    is_small: bool,
+}
+
+impl Appetite {
+    /// Spares wanted at `now`, of `most`.
+    fn spares(&mut self, most: usize, published: Fsn, now: u64) -> usize {
+        if self.busy_at == 0 || published != self.published {
+            (self.published, self.busy_at) = (published, now.max(1));
+        }
+        if now >= self.busy_at + IDLE {
+            self.is_small = true;
+        }
+        if self.is_small { most.min(1) } else { most }
+    }
+
+    /// A spare was used: more may be soon.
+    pub(super) fn rotated(&mut self) {
+        self.is_small = false;
+    }
+}
+
 impl Journal {
     /// An answer of the steward.
-    pub(crate) fn replied(&mut self, reply: Reply, now: u64) {
+    pub(crate) fn replied(&mut self, io: &mut impl Io, reply: Reply, now: u64) {
         match reply {
             Reply::Spare(Ok(spare)) => {
                 self.spares_asked -= 1;
@@ -24,12 +53,8 @@ impl Journal {
                 let cause = format!("making a segment (tried again): {error}");
                 self.gate.failed(&cause, false);
             }
-            Reply::Removed(outcome) => {
-                if outcome.is_err() {
-                    // The next recovery drops the file as "below head".
-                    self.gate.counters.disk_errors.add(1);
-                }
-            }
+            Reply::Removed(removal) => self.removed(removal, now),
+            Reply::Renewed(answer) => self.renewed(io, answer, now),
             Reply::Opened { .. } | Reply::Closed | Reply::Kept(_) | Reply::Resolved(_) => {}
         }
     }
@@ -38,7 +63,8 @@ impl Journal {
     /// Two segments always fit, or a slot at the smallest cap could never rotate; `close` goes
     /// beyond the cap for what was accepted.
     pub(super) fn has_room_for(&self, bytes: u64) -> bool {
-        let single = self.chain.len() == 1 && self.spares.len() + self.spares_asked == 0;
+        let spares = self.spares.len() + self.spares_asked;
+        let single = self.chain.len() == 1 && spares == 0 && self.unreclaimed == 0;
         if self.closing || single {
             return true;
         }
@@ -51,9 +77,23 @@ impl Journal {
     }
 
     pub(super) fn pump_spares(&mut self, io: &mut impl Io, now: u64) {
+        let wanted = self
+            .appetite
+            .spares(self.options.spares, self.published, now);
+        while self.spares.len() > wanted {
+            let spare = self.spares.pop_back().expect("more than wanted");
+            self.unreclaimed += spare.bytes;
+            self.doomed.push(Doomed {
+                name: spare.name,
+                bytes: spare.bytes,
+            });
+        }
         let Some(files) = &self.files else { return };
         let size = self.options.segment_bytes;
-        while self.spares.len() + self.spares_asked < self.options.spares
+        if self.epoch.settles() {
+            return; // it would be removed at once
+        }
+        while self.spares.len() + self.spares_asked < wanted
             && self.has_room_for(size)
             && now >= self.spare_retry_at
         {
@@ -62,6 +102,9 @@ impl Journal {
                 generation: self.next_generation,
                 bytes: size,
                 next: self.published,
+                fill: self.options.prefill,
+                keep_free: self.options.min_free_bytes,
+                incarnation: files.incarnation.clone(),
             };
             if io.request(request).is_err() {
                 return;
@@ -71,5 +114,29 @@ impl Journal {
             self.spares_asked += 1;
             self.allocated += size;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_engine_wants_one_spare_until_it_rotates() {
+        let mut appetite = Appetite::default();
+        let start = 5;
+        assert_eq!(appetite.spares(3, Fsn(7), start), 3, "it has just started");
+        assert_eq!(appetite.spares(3, Fsn(7), start + IDLE - 1), 3);
+        assert_eq!(appetite.spares(3, Fsn(8), start + IDLE), 3, "an append");
+        let idle = start + 2 * IDLE;
+        assert_eq!(appetite.spares(3, Fsn(8), idle), 1);
+        assert_eq!(
+            appetite.spares(3, Fsn(9), idle + 1),
+            1,
+            "one row is no rush"
+        );
+        appetite.rotated();
+        assert_eq!(appetite.spares(3, Fsn(10), idle + 2), 3);
+        assert_eq!(appetite.spares(0, Fsn(10), idle + 2 * IDLE), 0);
     }
 }

@@ -6,12 +6,18 @@ use crate::error::Error;
 use crate::fsn::Fsn;
 use crate::io::SpareFile;
 use crate::slot::OpenedSlot;
+use crate::steward::Incarnation;
 
 impl Journal {
-    pub(super) fn take_over(&mut self, slot: OpenedSlot, active_tail: &[u8]) -> Result<(), Error> {
+    pub(super) fn take_over(
+        &mut self,
+        slot: OpenedSlot,
+        incarnation: Incarnation,
+        active_tail: &[u8],
+    ) -> Result<(), Error> {
         self.files = Some(Files {
             dir: slot.dir,
-            lock: slot.lock,
+            incarnation,
             manifest: slot.manifest,
             watermark: slot.watermark,
             dictionary: slot.dictionary_file,

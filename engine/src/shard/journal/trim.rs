@@ -2,17 +2,18 @@
 //!
 //! Order on disk (slot-format.md section 3.2, 7): dictionary synced (it becomes the only copy of
 //! the ids) -> watermark, fdatasync -> manifest with the new head, fdatasync -> unlink, directory
-//! sync (the steward's). Trims are gathered for [`TRIM_PAUSE`] unless room is short: each costs
+//! sync (the steward's, see `removals`). Trims are gathered for [`TRIM_PAUSE`] unless room is short: each costs
 //! three flushes, whatever it removes.
 
 use std::io;
 
+use super::commit::Commit;
 use super::phase::Phase;
 use super::record_write::RecordWrite;
 use super::rotate::signed;
 use super::{Journal, token};
 use crate::fsn::Fsn;
-use crate::io::{DiskOp, Io, Request, Token};
+use crate::io::{DiskOp, Doomed, Io, Token};
 
 /// Shortest time between two trims, in nanoseconds.
 const TRIM_PAUSE: u64 = 50_000_000;
@@ -38,6 +39,11 @@ impl Trim {
             || self.manifest.in_flight()
     }
 
+    /// Whether an fdatasync of the dictionary is with the kernel.
+    pub(super) fn syncs_dictionary(&self) -> bool {
+        self.sync_dictionary.is_in_flight()
+    }
+
     pub(super) fn holds_manifest(&self) -> bool {
         self.manifest.is_begun()
     }
@@ -61,7 +67,7 @@ impl Journal {
 
     fn begin_trim(&mut self, now: u64) {
         let segments = self.trimmable();
-        if segments == 0 {
+        if segments == 0 || self.epoch.settles() {
             return;
         }
         let short = !self.has_room_for(2 * self.options.segment_bytes);
@@ -73,14 +79,13 @@ impl Journal {
             return;
         }
         let files = self.files.as_ref().expect("trims need files");
-        let synced = files.dictionary_synced == files.dictionary_bytes;
         self.watermark.last_trim = now;
         self.trim = Some(Trim {
             segments,
             head: self.chain[segments].base,
             mark: self.mark(),
             dictionary_bytes: files.dictionary_bytes,
-            sync_dictionary: if synced { Phase::Done } else { Phase::Waiting },
+            sync_dictionary: Phase::default(),
             watermark: RecordWrite::default(),
             manifest: RecordWrite::default(),
         });
@@ -99,7 +104,10 @@ impl Journal {
         let Some(trim) = &mut self.trim else { return };
         let files = self.files.as_ref().expect("trims need files");
         trim.sync_dictionary
-            .start(true, io, token::TRIM_DICTIONARY, || DiskOp::Sync {
+            .skip(files.dictionary_synced >= trim.dictionary_bytes);
+        let alone = !self.commit.as_ref().is_some_and(Commit::syncs_dictionary);
+        trim.sync_dictionary
+            .start(alone, io, token::TRIM_DICTIONARY, || DiskOp::Sync {
                 file: files.dictionary.clone(),
             });
         let ready = trim.sync_dictionary.is_done() && !self.watermark.is_busy();
@@ -121,7 +129,7 @@ impl Journal {
         let tokens = (token::TRIM_MANIFEST, token::TRIM_SYNC_MANIFEST);
         trim.manifest.pump(io, manifest, scratch, tokens);
         if trim.manifest.is_done() {
-            self.finish_trim(io);
+            self.finish_trim();
         }
     }
 
@@ -156,23 +164,16 @@ impl Journal {
         Ok(())
     }
 
-    /// The head is durable: the segments leave memory, the steward removes the files.
-    fn finish_trim(&mut self, io: &mut impl Io) {
-        let trim = self.trim.as_ref().expect("called while trimming");
+    /// The head is durable: the segments leave memory, their files are to be removed.
+    fn finish_trim(&mut self) {
+        let trim = self.trim.take().expect("called while trimming");
         let segments = trim.segments;
-        let names = self
-            .chain
-            .iter()
-            .take(segments)
-            .map(|s| s.name.clone())
-            .collect();
-        let dir = self.files.as_ref().expect("trims need files").dir.clone();
-        if io.request(Request::Remove { dir, names }).is_err() {
-            return; // the steward's queue is full: next turn
-        }
-        self.trim = None;
         for segment in self.chain.drain(..segments) {
-            self.allocated -= segment.bytes;
+            self.unreclaimed += segment.bytes;
+            self.doomed.push(Doomed {
+                name: segment.name,
+                bytes: segment.bytes,
+            });
             if let Some(region) = segment.memory {
                 self.memory.put(region);
             }

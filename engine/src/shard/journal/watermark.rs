@@ -28,6 +28,11 @@ impl Watermark {
         self.writing.is_some()
     }
 
+    /// When the next record may be written.
+    pub(super) fn due(&self) -> u64 {
+        self.last_write + PAUSE
+    }
+
     pub(super) fn in_flight(&self) -> bool {
         self.writing
             .as_ref()
@@ -38,8 +43,8 @@ impl Watermark {
 impl Journal {
     pub(super) fn pump_watermark(&mut self, io: &mut impl Io, now: u64) {
         let mark = self.mark();
-        let rested = self.closing || now >= self.watermark.last_write + PAUSE;
-        let due = mark > self.watermark.recorded && rested;
+        let rested = self.closing || now >= self.watermark.due();
+        let due = mark > self.watermark.recorded && rested && !self.epoch.settles();
         let file = &self
             .files
             .as_ref()
@@ -57,8 +62,8 @@ impl Journal {
         }
     }
 
-    /// Whether acknowledgements wait to be recorded: the shard looks again within [`PAUSE`].
-    pub(crate) fn watermark_lags(&self) -> bool {
+    /// Whether acknowledgements wait to be recorded.
+    pub(super) fn watermark_lags(&self) -> bool {
         self.files.is_some() && self.mark() > self.watermark.recorded
     }
 

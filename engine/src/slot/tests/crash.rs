@@ -4,7 +4,7 @@ use super::disk::Disk;
 use super::rig::*;
 use super::{aside, deferred, older};
 use crate::fsn::Fsn;
-use crate::slot::open;
+use crate::slot::{open, renew};
 
 /// Which unsynced changes a power cut keeps, file by file: none, all, and mixtures.
 const KEEPS: [u64; 8] = [
@@ -76,6 +76,73 @@ fn a_drained_close_that_dies_anywhere_replays_nothing_and_loses_no_number() {
         assert_eq!(slot.acked, slot.next, "nothing to replay");
         assert!([Fsn(0), Fsn(16)].contains(&slot.next), "{}", slot.next);
     });
+}
+
+#[test]
+fn a_renewal_that_dies_anywhere_is_the_old_slot_with_all_acked_or_a_new_one() {
+    let renew_it = |disk: &Disk| {
+        if let Ok(slot) = open(disk, &options()) {
+            drop(renew(disk, renewal(&slot)));
+        }
+    };
+    let make = || {
+        let disk = four_segments();
+        let mut slot = reopen(&disk);
+        slot.watermark.write(&disk, 15, 0).unwrap();
+        disk
+    };
+    at_every_step(make, renew_it, |disk| {
+        let mut slot = reopen(disk);
+        assert_eq!(slot.acked, slot.next, "nothing to replay");
+        let symbols = slot.dictionary.len();
+        let (old, new) = ((Fsn(16), 16), (Fsn(16), 0));
+        let is = (slot.next, symbols);
+        assert!([old, new, (Fsn(0), 0)].contains(&is), "{is:?}");
+        assert!(slot.report.set_aside.is_none());
+        // What is appended now, with its symbol, is there at the next start.
+        append_symbols(disk, &mut slot, &["later"]);
+        let next = slot.next;
+        drop(slot);
+        let again = reopen(disk);
+        assert_eq!((again.next, again.dictionary.len()), (next, symbols + 1));
+        assert_eq!(again.acked, is.0, "the new frame is not acked");
+    });
+}
+
+#[test]
+fn a_renewal_is_a_drained_slot_whose_numbers_go_on() {
+    let disk = four_segments();
+    let mut slot = reopen(&disk);
+    append_symbols(&disk, &mut slot, &["a", "b"]);
+    let next = slot.next;
+    let generation = slot.next_generation;
+    let renewed = renew(&disk, renewal(&slot)).unwrap();
+    assert_eq!((renewed.acked, renewed.next), (next, next));
+    assert_eq!(renewed.dictionary.len(), 0);
+    let mut names = disk.names(SLOT);
+    names.sort();
+    let segment = crate::slot::names::segment(generation);
+    let manifest = "sf-manifest.bin";
+    let side = [
+        ".ack-watermark",
+        ".lock",
+        ".lock.pid",
+        ".slot-id",
+        ".symbol-dict",
+    ];
+    let mut wanted: Vec<&str> = side
+        .into_iter()
+        .chain([segment.as_str(), manifest])
+        .collect();
+    wanted.sort_unstable();
+    assert_eq!(names, wanted);
+    assert_eq!(disk.read("/d/sf/id/.symbol-dict").len(), 8);
+    let base = i64::try_from(next.0).unwrap();
+    let record = (renewed.manifest.first, renewed.manifest.second);
+    assert_eq!((record, renewed.watermark.first), ((base, base), base - 1));
+    // Asked for again after it failed half-way, it starts over.
+    let again = renew(&disk, renewal(&slot)).unwrap();
+    assert_eq!((again.acked, again.next), (next, next));
 }
 
 #[test]

@@ -17,6 +17,7 @@ fn options(root: &Path) -> SlotOptions {
         sender_id: "id".to_owned(),
         segment_bytes: 64 * 1024,
         total_bytes: 1 << 20,
+        prefill: false,
         lock_retry: Duration::from_millis(10),
         progress: RecoveryProgress::new(),
     }
@@ -169,16 +170,20 @@ fn a_slot_that_is_set_aside_is_private_and_both_locks_work_on_real_files() {
 fn a_reserved_file_has_its_name_when_it_is_complete_or_not_at_all() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("new");
-    RealFs.create_reserved(&path, 8192, b"start").unwrap();
+    RealFs.create_reserved(&path, 8192, b"start", None).unwrap();
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!((&bytes[..5], bytes.len()), (&b"start"[..], 8192));
     assert!(bytes[5..].iter().all(|byte| *byte == 0));
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let again = RealFs.create_reserved(&path, 4096, b"other").unwrap_err();
+    let again = RealFs
+        .create_reserved(&path, 4096, b"other", None)
+        .unwrap_err();
     assert_eq!(again.kind(), std::io::ErrorKind::AlreadyExists);
     assert_eq!(std::fs::read(&path).unwrap(), bytes, "untouched");
     let huge = root.path().join("huge");
-    RealFs.create_reserved(&huge, 1 << 55, b"").unwrap_err();
+    RealFs
+        .create_reserved(&huge, 1 << 55, b"", None)
+        .unwrap_err();
     assert!(!huge.exists());
 }

@@ -12,7 +12,8 @@ use crate::io::{Fs, OpenMode};
 use crate::slot::frame::{FrameHeader, crc};
 use crate::slot::segment::SegmentHeader;
 use crate::slot::{
-    Drained, OpenedSlot, RecoveryProgress, SetAside, SlotOptions, close_drained, make_spare, open,
+    Drained, OpenedSlot, RecoveryProgress, Renewal, SetAside, SlotOptions, close_drained,
+    make_spare, open,
 };
 
 pub(crate) const SEGMENT_BYTES: u64 = 64 * 1024;
@@ -24,6 +25,7 @@ pub(crate) fn options() -> SlotOptions {
         sender_id: "id".to_owned(),
         segment_bytes: SEGMENT_BYTES,
         total_bytes: 100 * SEGMENT_BYTES,
+        prefill: false,
         lock_retry: Duration::ZERO,
         progress: RecoveryProgress::new(),
     }
@@ -164,7 +166,7 @@ pub(crate) fn rotate(disk: &Disk, slot: &mut OpenedSlot) {
     slot.segments.push(spare);
     let generation = slot.next_generation;
     slot.next_generation.0 += 1;
-    let made = make_spare(disk, &slot.dir, generation, SEGMENT_BYTES, slot.next).unwrap();
+    let made = make_spare(disk, &slot.dir, generation, SEGMENT_BYTES, slot.next, None).unwrap();
     slot.spares
         .push(crate::slot::OpenedSegment::empty(made, slot.next, 24));
 }
@@ -194,6 +196,26 @@ pub(crate) fn close(disk: &Disk, mut slot: OpenedSlot) -> Result<(), Error> {
         acked: slot.next,
     };
     close_drained(disk, drained)
+}
+
+/// What a shard that has it all acked asks for at the end of a dictionary epoch.
+pub(crate) fn renewal(slot: &OpenedSlot) -> Renewal {
+    let active = slot.segments.last().unwrap();
+    let all = slot.segments.iter().chain(&slot.spares);
+    Renewal {
+        dir: slot.dir.clone(),
+        lock: slot.lock.clone(),
+        manifest: slot.manifest.clone(),
+        watermark: slot.watermark.clone(),
+        dictionary: slot.dictionary_file.clone(),
+        segments: all.map(|segment| segment.name.clone()).collect(),
+        handles: Vec::new(),
+        active_base: active.base,
+        next: slot.next,
+        generation: slot.next_generation,
+        segment_bytes: SEGMENT_BYTES,
+        fill: false,
+    }
 }
 
 /// A slot of four segments with four frames each; every frame introduces one symbol.

@@ -20,6 +20,8 @@ pub(crate) struct SimFs {
     fate: Fate,
     /// Reservations that fail, of 100.
     full_percent: u64,
+    /// What is left, as far as anybody asks.
+    free_bytes: u64,
 }
 
 impl SimFs {
@@ -30,6 +32,7 @@ impl SimFs {
             incarnation,
             fate: Fate::default(),
             full_percent: 0,
+            free_bytes: u64::MAX,
         }
     }
 
@@ -235,6 +238,10 @@ impl Fs for SimFs {
             state.inode_mut(file).set_len(bytes);
         }
         Ok(())
+    }
+
+    fn free_bytes(&self, _: &Path) -> io::Result<u64> {
+        Ok(self.free_bytes)
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {

@@ -197,6 +197,8 @@ impl History {
         self.expected = Expected::after(life, self.opened);
         self.summary.frames += stats.frames_published;
         self.summary.rotations += stats.segments_written;
+        self.summary.epochs += stats.symbol_epochs;
+        self.summary.epochs_interrupted += u64::from(life.is_renewing());
         self.summary.trims += stats.segments_trimmed;
     }
 
@@ -272,10 +274,15 @@ fn config(phase: Phase, seed: u64) -> Config {
         2 => "periodic;sf_sync_interval_millis=5",
         _ => "append",
     };
+    let played = match phase {
+        Phase::Reopen => Phase::reopened(seed),
+        phase => phase,
+    };
+    let reset = if played == Phase::Epochs { 1 } else { 500_000 };
     let text = format!(
         "ws::addr=127.0.0.1:9000;sf_dir=/sf;sender_id=sim;sf_max_segment_bytes=64k;\
          sf_max_total_bytes={total}k;sf_durability={durability};initial_connect_retry=async;\
-         spin_micros=5;intake_ring_bytes=131072;"
+         spin_micros=5;intake_ring_bytes=131072;symbol_dict_reset_threshold={reset};"
     );
     Config::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }

@@ -35,6 +35,8 @@ pub enum Phase {
     Trim,
     /// Rotations and trims at the smallest cap, at the same time.
     RotationRacingTrim,
+    /// Large dictionaries are given up, one after the other.
+    Epochs,
     /// Close of a slot whose frames get acknowledged.
     DrainedClose,
     /// Close without a server: frames stay.
@@ -47,13 +49,14 @@ pub enum Phase {
 
 impl Phase {
     /// Every phase.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::FreshOpen,
         Self::Append,
         Self::FullDictionary,
         Self::Rotation,
         Self::Trim,
         Self::RotationRacingTrim,
+        Self::Epochs,
         Self::DrainedClose,
         Self::CloseWithFramesLeft,
         Self::SetAside,
@@ -69,11 +72,19 @@ impl Phase {
             Self::Rotation => "rotation",
             Self::Trim => "trim",
             Self::RotationRacingTrim => "rotation-racing-trim",
+            Self::Epochs => "epochs",
             Self::DrainedClose => "drained-close",
             Self::CloseWithFramesLeft => "close-with-frames-left",
             Self::SetAside => "set-aside",
             Self::Reopen => "reopen",
         }
+    }
+
+    /// The phase that [`Reopen`](Self::Reopen) cuts short.
+    fn reopened(seed: u64) -> Self {
+        // Itself and setting aside are the last two.
+        let others = Self::ALL.len() as u64 - 2;
+        Self::ALL[usize::try_from(seed % others).expect("small")]
     }
 
     /// Runs the phase to its end. Delays, frame sizes and durability follow from `seed`. Panics

@@ -21,6 +21,7 @@ impl History {
             Phase::Rotation => self.rotation(),
             Phase::Trim => self.trim(),
             Phase::RotationRacingTrim => self.rotation_racing_trim(),
+            Phase::Epochs => self.epochs(),
             Phase::DrainedClose => self.drained_close(),
             Phase::CloseWithFramesLeft => self.close_with_frames_left(),
             Phase::SetAside => self.set_aside(),
@@ -115,6 +116,23 @@ impl History {
         self.until(|stats| stats.segments_trimmed > 1)
     }
 
+    /// Every other batch brings symbols, and one is enough: twice a burst is acked, and the slot is
+    /// begun again under a producer that goes on with what it has sent before.
+    fn epochs(&mut self) -> Result<(), Died> {
+        self.open()?;
+        self.publish(2)?;
+        self.until(|stats| stats.symbol_epochs > 0)?;
+        self.rest(REST)?;
+        self.arm();
+        for epochs in 2..4 {
+            self.publish_every(5_000, 7)?;
+            self.until(|stats| stats.symbol_epochs >= epochs)?;
+            self.publish(1)?;
+            self.until_acked()?;
+        }
+        self.rest(REST)
+    }
+
     fn drained_close(&mut self) -> Result<(), Died> {
         self.open()?;
         self.publish(14)?;
@@ -150,9 +168,7 @@ impl History {
     }
 
     fn reopen(&mut self) -> Result<(), Died> {
-        // Itself and setting aside are the last two.
-        let others = Phase::ALL.len() as u64 - 2;
-        let other = Phase::ALL[usize::try_from(self.seed % others).expect("small")];
+        let other = Phase::reopened(self.seed);
         let counted = std::mem::take(&mut self.plan);
         let steps = u32::try_from(self.rng.below(90)).expect("small");
         self.plan(Some(steps), false);

@@ -1,0 +1,157 @@
+//! What the disk gives to a loop that does nothing but write to files made before, in the shape of
+//! the engine's writes: one write at a time, group commits of [`GROUP_BYTES`].
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use super::raw_ring::RawRing;
+
+const BLOCK: usize = 4096;
+/// Frames of 32 KiB that go with one group commit, in bytes.
+const GROUP_BYTES: usize = 512 << 10;
+/// Zeros are written in pieces of this size.
+const ZERO_BYTES: usize = 1 << 20;
+/// Files kept ready beside the one that is written.
+const FILES_AHEAD: usize = 2;
+
+/// What the blocks of a file are when the loop comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extents {
+    /// Reserved, never written.
+    Fresh,
+    /// Written and flushed before.
+    Written,
+    /// Zero-filled by another thread while the loop writes the file before.
+    FilledBeside,
+}
+
+/// Memory for direct I/O.
+pub(super) struct Aligned {
+    memory: Vec<u8>,
+    start: usize,
+    bytes: usize,
+}
+
+impl Aligned {
+    fn new(bytes: usize, random: bool) -> Self {
+        let mut memory = vec![0u8; bytes + BLOCK];
+        let start = memory.as_ptr().align_offset(BLOCK);
+        let mut x = 0x9E37_79B9_7F4A_7C15u64;
+        for chunk in memory.chunks_exact_mut(8).filter(|_| random) {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            chunk.copy_from_slice(&x.to_le_bytes());
+        }
+        Self {
+            memory,
+            start,
+            bytes,
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.bytes]
+    }
+}
+
+fn make(path: &Path, bytes: u64, written: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create_new(true).read(true).write(true);
+    let file = options.custom_flags(libc::O_DIRECT).open(path)?;
+    let length = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
+    // SAFETY: a plain system call on a descriptor that is open.
+    let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) };
+    if code != 0 {
+        return Err(io::Error::from_raw_os_error(code));
+    }
+    if written {
+        let zeros = Aligned::new(ZERO_BYTES, false);
+        for at in (0..bytes).step_by(ZERO_BYTES) {
+            let len = zeros
+                .bytes()
+                .len()
+                .min(usize::try_from(bytes - at).unwrap_or(ZERO_BYTES));
+            file.write_all_at(&zeros.bytes()[..len], at)?;
+        }
+    }
+    file.sync_all()?;
+    Ok(file)
+}
+
+/// Files one after the other, of `bytes` each.
+fn files(dir: PathBuf, count: usize, bytes: u64, extents: Extents) -> Receiver<io::Result<File>> {
+    let beside = extents == Extents::FilledBeside;
+    let (ready, taken) = sync_channel(if beside { FILES_AHEAD } else { count });
+    let work = move || {
+        for number in 0..count {
+            let path = dir.join(format!("raw-{number}"));
+            let file = make(&path, bytes, extents != Extents::Fresh);
+            if ready.send(file).is_err() {
+                return;
+            }
+        }
+    };
+    if beside {
+        std::thread::spawn(work);
+    } else {
+        work();
+    }
+    taken
+}
+
+/// Bytes per second of group commits over `count` files of `file_bytes`.
+pub(super) fn groups(
+    dir: &Path,
+    count: usize,
+    file_bytes: u64,
+    extents: Extents,
+    sync: bool,
+) -> io::Result<f64> {
+    let files = files(dir.to_path_buf(), count, file_bytes, extents);
+    let group = Aligned::new(GROUP_BYTES, true);
+    let mut ring = RawRing::new()?;
+    let next = || files.recv().map_err(io::Error::other)?;
+    let mut file = next()?;
+    let began = Instant::now();
+    for number in 1..=count {
+        for at in (0..file_bytes).step_by(GROUP_BYTES) {
+            ring.write(&file, group.bytes(), at, sync)?;
+        }
+        if number < count {
+            file = next()?;
+        }
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    let bytes = count as u64 * file_bytes;
+    Ok(super::report::float(bytes) / seconds)
+}
+
+/// Time of each of `count` writes of 4 KiB with an fdatasync, with a pause before each.
+pub(super) fn singles(
+    dir: &Path,
+    count: usize,
+    extents: Extents,
+    pause: Duration,
+) -> io::Result<Vec<u64>> {
+    let bytes = (count * BLOCK) as u64;
+    let file = files(dir.to_path_buf(), 1, bytes, extents);
+    let file = file.recv().map_err(io::Error::other)??;
+    let block = Aligned::new(BLOCK, true);
+    let mut ring = RawRing::new()?;
+    let mut times = Vec::with_capacity(count);
+    for number in 0..count {
+        if !pause.is_zero() {
+            std::thread::sleep(pause);
+        }
+        let began = Instant::now();
+        ring.write(&file, block.bytes(), (number * BLOCK) as u64, true)?;
+        times.push(super::report::nanos(began.elapsed()));
+    }
+    Ok(times)
+}
