@@ -14,7 +14,7 @@ use crate::{Outcome, paper};
 /// the intake, 1 some of it could not be moved and is kept as .lost-*.
 #[derive(Debug, Args)]
 pub(crate) struct SettleArgs {
-    /// The slot, below its sf_dir.
+    /// The slot: a directory in an `sf_dir`.
     #[arg(value_name = "SLOT")]
     slot: PathBuf,
     /// Size of the segments that are made: at least as large as the sender's, and the largest

@@ -12,11 +12,11 @@ mod loadgen;
 #[path = "intake_kill/rig.rs"]
 mod rig;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rig::{CLEAN, PRODUCERS, Rig};
 
-const SEED: u64 = 0xB007_1D;
+const SEED: u64 = 0xB007_001D;
 const FRONT_BYTES: usize = 4096;
 
 fn rings(rig: &Rig) -> Vec<PathBuf> {
@@ -27,7 +27,7 @@ fn rings(rig: &Rig) -> Vec<PathBuf> {
         .collect()
 }
 
-fn patch(path: &PathBuf, change: impl FnOnce(&mut Vec<u8>)) {
+fn patch(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = std::fs::read(path).unwrap();
     change(&mut bytes);
     std::fs::write(path, bytes).unwrap();

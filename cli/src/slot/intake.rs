@@ -34,10 +34,11 @@ impl RingEntry {
             ring.capacity
         );
         if let Some(at) = ring.damaged_at {
-            text += &format!(", the batch at position {at} is not whole");
+            let note = format!(", the batch at position {at} is not whole");
+            text.push_str(&note);
         }
         if self.same_boot == Some(false) {
-            text += ", of another boot: not delivered";
+            text.push_str(", of another boot: not delivered");
         }
         text
     }

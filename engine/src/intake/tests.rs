@@ -22,6 +22,7 @@ fn entry(fill: u8, block_bytes: usize) -> Vec<u8> {
         accepted_ns: u64::from(fill),
         rows: 1,
         tables: 1,
+        symbol_table: 0,
         symbols: 0,
         symbol_bytes: 0,
         runs: 0,
@@ -59,6 +60,7 @@ impl Rig {
             segment_bytes: 65_536,
             total_bytes: 1 << 20,
             lock_retry: Duration::ZERO,
+            prefill: false,
             progress: RecoveryProgress::new(),
         };
         open(&RealFs, &options).unwrap()

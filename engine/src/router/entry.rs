@@ -145,10 +145,7 @@ impl<'a> Entry<'a> {
             from = offset.saturating_add(4 * cells);
             begins <= offset && from <= self.blocks.len()
         });
-        known
-            && runs
-            && self.symbols().count() == symbols
-            && u16::try_from(self.header.tables).is_ok()
+        known && runs && self.symbols().count() == symbols
     }
 
     /// Runs of symbol cells in the blocks, as (offset, cells).

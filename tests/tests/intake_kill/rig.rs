@@ -19,9 +19,12 @@ use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
 
 use crate::loadgen::{self, Running, wait_for};
 
-pub(crate) const PRODUCERS: u64 = 3;
-/// One operation of the disk in so many microseconds: most of what is accepted waits in the rings.
-const PAUSE_MICROS: &str = "5000";
+/// Producers of a writer.
+const LANES: usize = 3;
+pub(crate) const PRODUCERS: u64 = LANES as u64;
+/// One operation of the disk in so many microseconds: from rings that are mostly written to rings
+/// that are full.
+const PAUSES_MICROS: [&str; 3] = ["100", "700", "5000"];
 /// A drained slot.
 pub(crate) const CLEAN: [&str; 2] = [".lock", ".lock.pid"];
 
@@ -38,7 +41,7 @@ pub(crate) struct Rig {
     /// Keys beside the usual ones.
     more: String,
     /// Of each life and producer, how many batches were flushed.
-    flushed: Vec<[u64; PRODUCERS as usize]>,
+    flushed: Vec<[u64; LANES]>,
     seed: u64,
 }
 
@@ -89,18 +92,20 @@ impl Rig {
     /// Starts a writer; the answer is its life's number.
     fn start(&mut self) -> (Running, usize) {
         let life = self.flushed.len();
-        self.flushed.push([0; PRODUCERS as usize]);
+        self.flushed.push([0; LANES]);
         let progress = self.progress(life);
         File::create(&progress)
             .unwrap()
             .set_len(8 * PRODUCERS)
             .unwrap();
+        let choice = usize::try_from(self.random() % 3).unwrap();
+        let pause = PAUSES_MICROS[choice];
         let mut command = Command::new(env!("CARGO_BIN_EXE_intake_writer"));
         command
             .arg(self.conf())
             .args([life.to_string(), PRODUCERS.to_string()])
             .arg(progress)
-            .env("FOREBAY_FAULT_DISK_PAUSE_MICROS", PAUSE_MICROS)
+            .env("FOREBAY_FAULT_DISK_PAUSE_MICROS", pause)
             .stdout(Stdio::piped());
         (Running::start(&mut command), life)
     }
@@ -109,9 +114,9 @@ impl Rig {
         self.dir.path().join(format!("progress-{life}"))
     }
 
-    fn read_progress(&self, life: usize) -> [u64; PRODUCERS as usize] {
+    fn read_progress(&self, life: usize) -> [u64; LANES] {
         let file = File::open(self.progress(life)).unwrap();
-        let mut flushed = [0; PRODUCERS as usize];
+        let mut flushed = [0; LANES];
         for (at, count) in (0..).step_by(8).zip(&mut flushed) {
             let mut word = [0; 8];
             file.read_exact_at(&mut word, at).unwrap();
@@ -123,10 +128,10 @@ impl Rig {
     /// A writer lives until it has flushed something, and a random while longer.
     pub(crate) fn kill_writer(&mut self) {
         let (mut writer, life) = self.start();
-        let mut line = String::new();
+        let mut first = String::new();
         let mut said = BufReader::new(writer.0.stdout.take().unwrap());
-        said.read_line(&mut line).unwrap();
-        assert_eq!(line, "open\n");
+        said.read_line(&mut first).unwrap();
+        assert_eq!(first, "open\n");
         wait_for("flushed batch", || {
             assert!(!writer.has_ended(), "the writer ended");
             let flushed = self.read_progress(life);
