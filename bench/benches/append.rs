@@ -63,7 +63,7 @@ impl World {
             dir.path().display()
         );
         let shard = InstantLoop::open(&connect).expect("open");
-        let producer = shard.producer();
+        let producer = shard.producer().expect("memory for a ring");
         let quotes = Quotes::new(1_700_000_000_000_000_000);
         let mut world = Self {
             shard,

@@ -114,7 +114,7 @@ impl World {
             dir.path().display()
         );
         let shard = InstantLoop::open(&connect).expect("open");
-        let producer = shard.producer();
+        let producer = shard.producer().expect("memory for a ring");
         Self {
             shard,
             producer,

@@ -6,8 +6,8 @@
 //! read-only mount, under a seccomp filter, and on slots of the official clients. Whatever a slot
 //! holds, they neither panic nor allocate by a length that they read.
 //!
-//! Two commands act: `clear-failed` removes a marker, and `drain` (feature `drain`) is the engine
-//! itself.
+//! Three commands act: `clear-failed` removes a marker; `drain` and `settle` (feature `drain`) are
+//! the engine itself.
 //!
 //! The command line is a library, so that the tests of the workspace can have a binary of their
 //! own that is the same program. docs/cli.md is its manual.
@@ -22,6 +22,8 @@ mod error;
 mod fsn_range;
 mod inspect;
 mod paper;
+#[cfg(feature = "drain")]
+mod settle;
 mod size;
 mod slot;
 mod verify;
@@ -82,6 +84,8 @@ enum Command {
     ClearFailed(clear_failed::ClearFailedArgs),
     #[cfg(feature = "drain")]
     Drain(drain::DrainArgs),
+    #[cfg(feature = "drain")]
+    Settle(settle::SettleArgs),
 }
 
 /// Runs the command line of this process.
@@ -114,6 +118,8 @@ pub fn run(
         Command::ClearFailed(args) => args.execute(&mut out),
         #[cfg(feature = "drain")]
         Command::Drain(args) => args.execute(&mut out),
+        #[cfg(feature = "drain")]
+        Command::Settle(args) => args.execute(&mut out),
     };
     let done = done.and_then(|outcome| {
         out.flush().map_err(Failure::Output)?;

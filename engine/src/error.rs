@@ -188,7 +188,8 @@ pub enum Error {
         frames: u64,
         /// Their bytes.
         bytes: u64,
-        /// Batches that were accepted and could not be journaled: they are lost.
+        /// Batches that were accepted and could not be journaled: they stay in the intake, and are
+        /// lost with `intake=memory`.
         untaken: u64,
         /// How long close waited, in milliseconds.
         waited_millis: u64,
@@ -212,7 +213,10 @@ fn lost(untaken: u64) -> String {
     if untaken == 0 {
         return String::new();
     }
-    format!("; {untaken} accepted batches could not be journaled and are lost")
+    format!(
+        "; {untaken} accepted batches could not be journaled: they stay in the intake for the next \
+         start, and are lost with intake=memory"
+    )
 }
 
 fn hint(source: &io::Error) -> &'static str {

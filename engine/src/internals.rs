@@ -5,7 +5,37 @@ pub use crate::delivery::view as delivery;
 pub use crate::io::instant::InstantLoop;
 #[cfg(feature = "uring")]
 pub use crate::orphan::tool as orphans;
-pub use crate::router::ring;
+
+/// The intake ring.
+pub mod ring {
+    use std::io;
+    use std::path::Path;
+
+    pub use crate::router::ring::{Reader, Writer};
+
+    use crate::io::Fs;
+    use crate::io::OpenMode;
+    use crate::io::sys::RealFs;
+    use crate::router::region::{FRONT_BYTES, Region};
+    use crate::router::ring::over;
+
+    /// A ring of `capacity` bytes in memory of this process.
+    pub fn ring(capacity: usize) -> io::Result<(Writer, Reader)> {
+        Region::private(capacity).map(over)
+    }
+
+    /// A ring of `capacity` bytes in the new file `path`: its entries are checksummed and stamped.
+    pub fn file_ring(path: &Path, capacity: usize) -> io::Result<(Writer, Reader)> {
+        let file = RealFs.open(path, OpenMode::CreateNew)?;
+        RealFs.write_at(&file, &vec![0; FRONT_BYTES + capacity], 0)?;
+        let memory = RealFs.map(&file, FRONT_BYTES + capacity)?;
+        memory.populate();
+        Ok(over(Region::shared(memory)))
+    }
+}
+#[cfg(feature = "uring")]
+pub use crate::engine::settle;
+pub use crate::intake::view as intake;
 pub use crate::slot::view as slot;
 
 /// The real shard on a simulated disk, network and clock.

@@ -36,6 +36,7 @@ pub(crate) mod delivery;
 mod engine;
 pub mod error;
 pub(crate) mod fsn;
+mod intake;
 #[cfg(any(test, feature = "internals"))]
 #[doc(hidden)]
 pub mod internals;

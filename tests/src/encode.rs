@@ -30,7 +30,7 @@ impl Client {
     pub fn open(connect_string: &str) -> Result<Self, Failure> {
         let mut world = InstantLoop::open(connect_string)?;
         world.record_messages(true);
-        let producer = world.producer();
+        let producer = world.producer()?;
         for _ in 0..TURNS_MAX {
             if world.stats().connected == 1 {
                 return Ok(Self { world, producer });

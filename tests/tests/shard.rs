@@ -21,7 +21,7 @@ fn row(producer: &mut Producer, n: i64) {
 #[test]
 fn memory_mode_goes_on_when_the_segment_under_the_sender_is_trimmed() {
     let mut shard = InstantLoop::open(MEMORY).expect("memory mode");
-    let mut producer = shard.producer();
+    let mut producer = shard.producer().expect("memory for a ring");
     for n in 0..20_000 {
         row(&mut producer, n);
         producer
@@ -43,7 +43,7 @@ fn a_new_producer_is_not_credited_with_the_frames_of_one_that_left() {
         dir.path().join("sf").display()
     );
     let mut shard = InstantLoop::open(&connect).expect("a free slot");
-    let mut first = shard.producer();
+    let mut first = shard.producer().expect("memory for a ring");
     for n in 0..100 {
         row(&mut first, n);
         first.try_publish().expect("room");
@@ -64,7 +64,7 @@ fn a_new_producer_is_not_credited_with_the_frames_of_one_that_left() {
         last.reached(Stage::Stable).expect("has a journal"),
         "its lane is freed by a sync"
     );
-    let mut second = shard.producer();
+    let mut second = shard.producer().expect("memory for a ring");
     row(&mut second, 100);
     let receipt = second.try_publish().expect("room");
     for stage in [Stage::Written, Stage::Stable, Stage::Acked] {
@@ -82,7 +82,7 @@ fn a_new_producer_is_not_credited_with_the_frames_of_one_that_left() {
 #[test]
 fn a_symbol_before_a_table_is_misuse_and_leaves_nothing() {
     let shard = InstantLoop::open(MEMORY).expect("memory mode");
-    let mut producer = shard.producer();
+    let mut producer = shard.producer().expect("memory for a ring");
     let long = "x".repeat((1 << 20) + 1);
     for value in ["A", &long] {
         let refused = producer.symbol("s", value).map(drop);
@@ -94,7 +94,7 @@ fn a_symbol_before_a_table_is_misuse_and_leaves_nothing() {
 fn a_refused_row_takes_the_columns_it_brought_with_it() {
     let mut shard = InstantLoop::open(MEMORY).expect("memory mode");
     shard.record_messages(true);
-    let mut producer = shard.producer();
+    let mut producer = shard.producer().expect("memory for a ring");
     row(&mut producer, 1);
     producer
         .table("t")

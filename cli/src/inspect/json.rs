@@ -9,6 +9,7 @@ use super::{Leftover, record_keys, roles};
 use crate::error::Failure;
 use crate::paper;
 use crate::slot::dual::DualFile;
+use crate::slot::intake::RingEntry;
 use crate::slot::lock::Lock;
 use crate::slot::verdict::Verdict;
 use crate::slot::{DictionaryEntry, SegmentEntry, Slot};
@@ -36,6 +37,7 @@ pub(super) fn write(
     put("manifest", dual(slot.manifest.as_ref(), true));
     put("ack_watermark", dual(slot.watermark.as_ref(), false));
     put("symbol_dict", dictionary(slot.dictionary.as_ref(), symbols));
+    put("intake", slot.intake.iter().map(ring).collect());
     put("leftovers", leftovers.iter().map(leftover).collect());
     put("notes", json!(slot.notes));
     let write = || -> io::Result<()> {
@@ -164,6 +166,30 @@ fn dictionary(file: Option<&DictionaryEntry>, symbols: Option<Vec<String>>) -> V
     if let Some(symbols) = symbols {
         put("chunks", json!(file.chunks));
         put("symbols", Value::from(symbols));
+    }
+    Value::Object(out)
+}
+
+fn ring(entry: &RingEntry) -> Value {
+    let mut out = Map::new();
+    let mut put = |key: &str, value: Value| {
+        out.insert(key.to_owned(), value);
+    };
+    put("file", json!(entry.name));
+    match &entry.found {
+        Ok(ring) => {
+            put("shard", json!(ring.shard));
+            put("capacity_bytes", json!(ring.capacity));
+            put("head", json!(ring.head));
+            put("tail", json!(ring.tail));
+            put("batches", json!(ring.batches));
+            put("rows", json!(ring.rows));
+            put("taken", json!(ring.taken));
+            put("damaged_at", json!(ring.damaged_at));
+            put("boot", json!(ring.boot));
+            put("same_boot", json!(entry.same_boot));
+        }
+        Err(reason) => put("error", json!(reason)),
     }
     Value::Object(out)
 }

@@ -7,6 +7,7 @@
 
 pub(crate) mod dir;
 pub(crate) mod dual;
+pub(crate) mod intake;
 pub(crate) mod lock;
 mod tail;
 pub(crate) mod verdict;
@@ -48,6 +49,8 @@ pub(crate) struct Slot {
     pub(crate) manifest: Option<DualFile>,
     pub(crate) watermark: Option<DualFile>,
     pub(crate) dictionary: Option<DictionaryEntry>,
+    /// Rings of the intake, as far as they lie in the slot.
+    pub(crate) intake: Vec<intake::RingEntry>,
     pub(crate) verdict: Verdict,
     /// What an operator may want to know beside the verdict.
     pub(crate) notes: Vec<String>,
@@ -149,6 +152,7 @@ impl Slot {
             manifest: after,
             watermark,
             dictionary,
+            intake: Vec::new(),
             verdict: Verdict::Unknown {
                 reason: String::new(),
             },
@@ -156,6 +160,12 @@ impl Slot {
         };
         slot.verdict = verdict::judge(&slot, before.as_ref(), &mut coverage)?;
         slot.notes = verdict::notes(&slot);
+        slot.intake = intake::rings(dir, &slot.entries)?;
+        let rings = slot
+            .intake
+            .iter()
+            .map(|ring| format!("intake {}", ring.text()));
+        slot.notes.extend(rings);
         Ok(slot)
     }
 

@@ -105,7 +105,10 @@ pub const KEYS: &[Key] = &[
     key("pin", "on"),
     key("spin_micros", "50"),
     key("idle", "park"),
+    key("intake", "memory"),
+    key("intake_dir", ""),
     key("intake_ring_bytes", "1m"),
+    key("intake_total_bytes", "1g"),
     // Of query clients, pools and other languages.
     key("target", ""),
     key("zone", ""),

@@ -8,6 +8,7 @@ mod delivery_keys;
 mod event_keys;
 mod foreign;
 mod grammar;
+mod intake_keys;
 mod keys;
 mod orphan_keys;
 mod parse;
@@ -26,6 +27,7 @@ use std::time::Duration;
 
 pub use delivery_keys::{DeliveryKeys, Policies};
 pub use event_keys::EventKeys;
+pub use intake_keys::IntakeKeys;
 pub use keys::{KEYS, Key};
 pub use orphan_keys::OrphanKeys;
 pub use producer_keys::{AutoFlush, ProducerKeys};
@@ -136,8 +138,8 @@ pub struct Config {
     pub spin: Duration,
     /// `idle=spin`: the shard never parks.
     pub idle_spin: bool,
-    /// `intake_ring_bytes`: a power of two; an entry fills at most half of it.
-    pub intake_ring_bytes: usize,
+    /// The rings between producers and the shard.
+    pub intake: IntakeKeys,
     /// `lock_retry_millis`: how long opening waits for a held slot.
     pub lock_retry: Duration,
     /// What the producer adds, demands and does by itself.

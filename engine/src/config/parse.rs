@@ -7,8 +7,8 @@ use super::grammar::Params;
 use super::orphan_keys::OrphanKeys;
 use super::value::{MILLIS_MAX, invalid, number};
 use super::{
-    Config, DeliveryKeys, Durability, EventKeys, InitialConnect, ProducerKeys, StewardKeys, addr,
-    foreign, security_keys,
+    Config, DeliveryKeys, Durability, EventKeys, InitialConnect, IntakeKeys, ProducerKeys,
+    StewardKeys, addr, foreign, security_keys,
 };
 use crate::error::Error;
 use crate::slot::NEW_ENTRIES_MAX as SYMBOLS_MAX;
@@ -63,6 +63,7 @@ impl Config {
         let (max_buf_bytes, max_name_bytes) = buffer_limits(params)?;
         let producer = ProducerKeys::take(params, journal.sf_dir.is_some())?;
         let delivery = DeliveryKeys::take(params, journal.sf_dir.as_deref())?;
+        let intake = IntakeKeys::take(params, journal.sf_dir.is_some())?;
         let config = Self {
             producer,
             tls,
@@ -96,7 +97,7 @@ impl Config {
             pin: params.switch("pin", true)?,
             spin: Duration::from_micros(u64::from(small(params, "spin_micros", 50, 0)?)),
             idle_spin: idle_spin(params)?,
-            intake_ring_bytes: intake_ring_bytes(params)?,
+            intake,
             lock_retry: params.millis("lock_retry_millis", 500, 0)?,
             memory_budget_bytes: params
                 .size("memory_budget_bytes", MIB, u64::MAX)?
@@ -286,18 +287,5 @@ fn idle_spin(params: &mut Params) -> Result<bool, Error> {
         Some(value) if value.eq_ignore_ascii_case("park") => Ok(false),
         Some(value) if value.eq_ignore_ascii_case("spin") => Ok(true),
         Some(value) => Err(invalid("idle", &value, "park or spin")),
-    }
-}
-
-fn intake_ring_bytes(params: &mut Params) -> Result<usize, Error> {
-    let key = "intake_ring_bytes";
-    let bytes = params.size(key, 4 * KIB, GIB)?.unwrap_or(MIB);
-    match usize::try_from(bytes) {
-        Ok(bytes) if bytes.is_power_of_two() => Ok(bytes),
-        _ => Err(invalid(
-            key,
-            &bytes.to_string(),
-            "a power of two from 4096 to 1073741824 bytes",
-        )),
     }
 }

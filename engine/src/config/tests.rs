@@ -74,7 +74,12 @@ fn defaults_are_those_of_the_official_clients() {
         pin: true,
         spin: Duration::from_micros(50),
         idle_spin: false,
-        intake_ring_bytes: 1 << 20,
+        intake: IntakeKeys {
+            file: false,
+            dir: None,
+            ring_bytes: 1 << 20,
+            total_bytes: 1 << 30,
+        },
         lock_retry: millis(500),
         memory_budget_bytes: 64 << 20,
         producer: ProducerKeys {
@@ -477,7 +482,7 @@ fn own_keys_are_taken_over() {
         (Some(3), false, true)
     );
     assert_eq!(
-        (config.spin, config.intake_ring_bytes),
+        (config.spin, config.intake.ring_bytes),
         (Duration::ZERO, 4096)
     );
     assert_eq!(

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Engine;
 use crate::error::Error;
+use crate::intake::RingFile;
 use crate::io::Fs;
 use crate::io::sys::{RealFs, monotonic_nanos};
 use crate::router::gate::lock;
@@ -112,6 +113,8 @@ pub(crate) fn hand_back(fs: &dyn Fs, remains: Remains) -> Result<(), Error> {
     let Some(left) = remains.slot else {
         return Ok(());
     };
+    // The intake first: with it gone, what is left is a slot like any other.
+    let cleared = RingFile::remove_all(&remains.rings);
     let mut files = left.files;
     let incarnation = files.incarnation.clone();
     // Whatever the steward still does to files of the slot is over first.
@@ -138,5 +141,5 @@ pub(crate) fn hand_back(fs: &dyn Fs, remains: Remains) -> Result<(), Error> {
     incarnation
         .release(fs)
         .map_err(|source| Error::disk("unlock", &files.dir, 0, source))?;
-    outcome
+    cleared.and(outcome)
 }

@@ -4,7 +4,10 @@ mod close;
 #[cfg(test)]
 mod failed_open;
 mod held;
+mod intake;
 mod open;
+#[cfg(any(test, feature = "internals"))]
+pub mod settle;
 mod status;
 
 #[cfg(feature = "internals")]
@@ -15,6 +18,7 @@ use std::time::{Duration, Instant};
 use crate::builder::EngineBuilder;
 use crate::config::Config;
 use crate::error::Error;
+use crate::intake::Store;
 use crate::io::uring::Hosted;
 use crate::observe::{LatencyHistogram, Notifier, SenderError, Stats, TableRows};
 use crate::orphan::Orphans;
@@ -26,6 +30,8 @@ use crate::steward::StewardThreads;
 use crate::units::millis;
 
 use held::HeldLock;
+
+pub(crate) use intake::OpenedIntake;
 
 pub(crate) use close::hand_back;
 #[cfg(any(test, feature = "internals"))]
@@ -54,6 +60,8 @@ pub enum Latency {
 pub struct Engine {
     config: Config,
     gate: Arc<Gate>,
+    /// Where the rings of new producers are made; `None` for memory.
+    intake: Option<Arc<Store>>,
     set_aside: Option<SetAside>,
     running: Mutex<Option<Running>>,
 }
@@ -129,7 +137,9 @@ impl Engine {
         Self::start(Config::parse(connect_string)?, outfit)
     }
 
-    /// A handle for one application thread, with a ring of `intake_ring_bytes` of its own.
+    /// A handle for one application thread, with a ring of `intake_ring_bytes` of its own: a file
+    /// with `intake=file`, whose making takes some milliseconds. [`Error::Config`] when the rings
+    /// of all producers would exceed `intake_total_bytes`.
     pub fn producer(&self) -> Result<Producer, Error> {
         if let Some(error) = self.gate.refusal() {
             return Err(error);
@@ -139,7 +149,7 @@ impl Engine {
                 "an engine has at most 1,024 producers: drop some",
             ));
         }
-        Ok(new_producer(&self.config, &self.gate))
+        new_producer(&self.config, &self.gate, self.intake.as_ref())
     }
 
     /// A snapshot of the counters.

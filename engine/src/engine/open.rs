@@ -5,10 +5,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Engine, HeldLock, Running};
+use super::intake::new_lane;
+use super::{Engine, HeldLock, OpenedIntake, Running};
 use crate::config::{Config, Durability, InitialConnect};
 use crate::error::Error;
 use crate::fsn::Fsn;
+use crate::intake::Store;
 use crate::io::sys::{EventFd, Filesystem, RealFs, filesystem, free_bytes, monotonic_nanos};
 use crate::io::uring::{self, Tap, UringIo};
 use crate::io::{BLOCK, Fs, OpenMode};
@@ -16,7 +18,7 @@ use crate::observe::{Category, Counters, Event, Handlers, Notifier, Policy, Send
 use crate::orphan::{self, Orphans, Plan, Until};
 use crate::producer::{Producer, ProducerOptions};
 use crate::router::gate::{Gate, lock};
-use crate::router::lane::{self, Stage};
+use crate::router::lane::Stage;
 use crate::shard::{Handover, Shard};
 use crate::slot::{
     self, OpenedSlot, RecoveryProgress, RecoveryReport, SetAside, SlotOptions, room,
@@ -88,6 +90,19 @@ impl Engine {
         if let Some(set_aside) = &set_aside {
             gate.events.push(Event::Error(lost(set_aside)));
         }
+        let intake = match &handover {
+            Some(handover) => Some(OpenedIntake::open(&handover.slot, &config)?),
+            None => None,
+        };
+        let intake = intake.map(|intake| intake.join(&gate));
+        // A boot that cannot be told from another proves nothing.
+        let bootless = RealFs.machine().boot.is_empty();
+        if bootless && config.intake.file {
+            tracing::warn!(
+                "FB-C008 /proc/sys/kernel/random/boot_id cannot be read: the intake is in memory"
+            );
+        }
+        let intake = intake.filter(|_| config.intake.file && !bootless);
         let notifier = Notifier::spawn(&gate, outfit.handlers)?;
         let keeping = StewardOptions::of(&config);
         let (steward, threads) = steward::spawn(&RealFs, &gate, outfit.resolver, keeping)?;
@@ -106,6 +121,7 @@ impl Engine {
         let engine = Self {
             config,
             gate,
+            intake,
             set_aside,
             running,
         };
@@ -196,10 +212,15 @@ impl Engine {
 }
 
 /// A producer whose lane has joined the gate's shard.
-pub(crate) fn new_producer(config: &Config, gate: &Arc<Gate>) -> Producer {
-    let (writer, end, lane) = lane::lane(config.intake_ring_bytes, &gate.herald);
+pub(crate) fn new_producer(
+    config: &Config,
+    gate: &Arc<Gate>,
+    intake: Option<&Arc<Store>>,
+) -> Result<Producer, Error> {
+    let (writer, end, lane) = new_lane(config, gate, intake)?;
     gate.join(Arc::clone(&lane), end);
-    Producer::new(options(config), Arc::clone(gate), lane, writer)
+    let options = options(config, intake.is_some());
+    Ok(Producer::new(options, Arc::clone(gate), lane, writer))
 }
 
 /// A slot set aside, for handlers; the log has it from the opener too.
@@ -348,10 +369,12 @@ pub(crate) fn hand_over(
         unacked_bytes,
         incarnation,
         replay_only,
+        journal_first: false,
     })
 }
 
-fn options(config: &Config) -> ProducerOptions {
+/// `kill_safe`: what is accepted survives the process.
+fn options(config: &Config, kill_safe: bool) -> ProducerOptions {
     let has_files = config.sf_dir.is_some();
     let sync = matches!(config.durability, Durability::Flush | Durability::Append);
     let caps = [
@@ -371,9 +394,9 @@ fn options(config: &Config) -> ProducerOptions {
             .expect("three caps"),
         name_bytes_max: config.max_name_bytes,
         flush_stage: match (has_files, sync) {
-            (false, _) => Stage::Accepted,
-            (true, false) => Stage::Written,
             (true, true) => Stage::Stable,
+            (true, false) if !kill_safe => Stage::Written,
+            _ => Stage::Accepted,
         },
         publish_stable: config.durability == Durability::Append,
         has_files,

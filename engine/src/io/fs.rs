@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::File;
+use super::sys::Memory;
 
 /// How a file is opened. No mode follows a symbolic link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +127,11 @@ pub(crate) trait Fs: Send + Sync {
     fn pid(&self) -> u32;
     /// Whether `path` still names the open file; `false` when it names another or nothing.
     fn is_at(&self, file: &File, path: &Path) -> io::Result<bool>;
+    /// Maps the first `bytes` of a file, shared. Touching them raises SIGBUS should the file become
+    /// shorter or its filesystem read-only.
+    fn map(&self, _file: &File, _bytes: usize) -> io::Result<Memory> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Where this process runs.
     fn machine(&self) -> Machine;
     /// What kind of filesystem `path` is on, for messages.

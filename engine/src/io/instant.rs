@@ -51,8 +51,8 @@ impl InstantLoop {
     }
 
     /// A producer of this shard.
-    pub fn producer(&self) -> Producer {
-        new_producer(&self.config, &self.gate)
+    pub fn producer(&self) -> Result<Producer, Error> {
+        new_producer(&self.config, &self.gate, None)
     }
 
     /// One turn.

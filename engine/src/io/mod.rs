@@ -13,6 +13,8 @@ mod file;
 mod fs;
 #[cfg(all(feature = "uring", any(test, feature = "internals")))]
 pub(crate) mod instant;
+#[cfg(all(feature = "uring", any(test, feature = "internals")))]
+pub(crate) mod offline;
 mod ops;
 #[cfg(any(test, feature = "internals"))]
 pub(crate) mod sim;

@@ -9,6 +9,7 @@ use super::{File, Pinned};
 use crate::config::Secret;
 use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
+use crate::intake::RingFile;
 use crate::slot::{OpenedSlot, Renewal};
 use crate::steward::{Incarnation, Rebuild, Rebuilt, Rejected};
 
@@ -109,6 +110,8 @@ pub(crate) enum Request {
         /// The last handle.
         file: File,
     },
+    /// Remove the file of an intake ring that holds nothing more.
+    RemoveRing(RingFile),
     /// Empty a drained slot and begin it again: a new dictionary epoch.
     Renew {
         /// The slot.
@@ -197,7 +200,7 @@ pub(crate) enum Reply {
     },
     /// Answer to [`Request::Keep`].
     Kept(io::Result<()>),
-    /// Answer to [`Request::Close`].
+    /// Answer to [`Request::Close`] and [`Request::RemoveRing`].
     Closed,
     /// Answer to [`Request::Renew`].
     Renewed(Result<Box<OpenedSlot>, Error>),

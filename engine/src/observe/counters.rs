@@ -231,6 +231,16 @@ counters! {
     disk_retries,
     /// Rows that were in the buffer of a producer when it was dropped, and found no room.
     rows_dropped_unflushed,
+    /// Batches taken over at start from the intake of an earlier process, to be delivered.
+    intake_entries_recovered,
+    /// Batches found in the intake at start whose frames were in the journal.
+    intake_entries_skipped,
+    /// Rings of the intake of which something is not delivered: gone, damaged, of another boot.
+    intake_rings_lost,
+    /// Batches in them that could be counted.
+    intake_entries_lost,
+    /// Bytes of them; of rings that are gone, what they could hold.
+    intake_bytes_lost,
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::stop::Stop;
-use crate::config::{Config, Durability};
-use crate::engine::{hand_back, hand_over};
+use crate::config::{Config, Durability, IntakeKeys};
+use crate::engine::{OpenedIntake, hand_back, hand_over};
 use crate::error::Error;
+use crate::io::Fs;
 use crate::io::sys::{EventFd, RealFs, monotonic_nanos};
 use crate::io::uring::{UringIo, run_here, tls};
 use crate::observe::DrainerEvent;
@@ -90,13 +91,26 @@ impl Job {
 
     fn deliver(&self, slot: OpenedSlot, tell: &dyn Fn(DrainerEvent)) -> Outcome {
         let dir = slot.dir.clone();
-        let handover = match hand_over(&RealFs, slot, true) {
-            Ok(handover) => handover,
-            Err(error) => return Outcome::postponed(&error),
+        let lock = slot.lock.clone();
+        let config = shard_config(&self.config, &self.name);
+        let opened = OpenedIntake::open(&slot, &config).and_then(|intake| {
+            let mut handover = hand_over(&RealFs, slot, !intake.is_filled())?;
+            handover.journal_first = true;
+            Ok((handover, intake))
+        });
+        let (handover, intake) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                note_error(&RealFs, &dir, &error.to_string());
+                let _ = RealFs.unlock(&lock);
+                return Outcome::postponed(&error);
+            }
         };
         let incarnation = handover.incarnation.clone();
         // The ring waits for what is in flight when it is dropped, by a panic too.
-        let ended = catch_unwind(AssertUnwindSafe(|| self.serve(&dir, handover, tell)));
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            self.serve(&dir, handover, intake, tell)
+        }));
         let cause = match ended {
             Ok(Ok((remains, gate))) => return self.conclude(&dir, remains, &gate),
             Ok(Err(error)) => error.to_string(),
@@ -114,6 +128,7 @@ impl Job {
         &self,
         dir: &Path,
         handover: Handover,
+        intake: OpenedIntake,
         tell: &dyn Fn(DrainerEvent),
     ) -> Result<(Remains, Arc<Gate>), Error> {
         let unsupported = |source: std::io::Error| Error::Unsupported {
@@ -125,6 +140,7 @@ impl Job {
         let config = shard_config(&self.config, &self.name);
         let tls = tls::client(&config)?;
         let gate = Arc::new(Gate::new(EventFd::new().map_err(unsupported)?));
+        intake.join(&gate);
         let keeping = StewardOptions::of(&config);
         let (steward, threads) = steward::spawn(&RealFs, &gate, steward::system(), keeping)?;
         let lock = Some(incarnation.lock_file());
@@ -148,7 +164,7 @@ impl Job {
         let outcome = if let Some(cause) = &remains.poisoned {
             // The disk failed: what the server said is not the reason that the slot stays.
             Outcome::postponed(&format!("the journal is poisoned: {cause}"))
-        } else if remains.frames == 0 {
+        } else if remains.frames == 0 && remains.untaken == 0 {
             Outcome::Drained { acked }
         } else if let Some(terminal) = gate.terminal() {
             let reason = terminal.to_error().to_string();
@@ -191,11 +207,15 @@ impl Job {
 fn shard_config(config: &Config, name: &str) -> Config {
     Config {
         sender_id: name.to_owned(),
-        // Nothing is appended, so there is nothing to sync but records, which always are.
+        // What is appended from an intake was accepted and promised no more.
         durability: Durability::Memory,
         spin: Duration::ZERO,
         idle_spin: false,
         memory_budget_bytes: MEMORY_BUDGET_BYTES,
+        intake: IntakeKeys {
+            dir: None,
+            ..config.intake.clone()
+        },
         ..config.clone()
     }
 }
@@ -256,10 +276,7 @@ impl<'a> Watch<'a> {
             self.noted_at = now;
         }
         // A shard ends only when it is told to.
-        if self.gate.terminal().is_some()
-            || self.gate.counters.unacked_frames.get() == 0
-            || (self.job.once && rounds > 0)
-        {
+        if self.gate.terminal().is_some() || self.gate.is_acked() || (self.job.once && rounds > 0) {
             self.gate.close(now);
         }
     }

@@ -3,11 +3,12 @@
 use std::io;
 use std::path::Path;
 
+use crate::intake::is_filled;
 use crate::io::{EntryKind, Fs};
 use crate::slot::is_held;
 use crate::slot::names::{FAILED, LOCK_OWNER, is_segment, is_sender_id};
 
-/// A slot with segments that is not ours.
+/// A slot that is not ours, with segments or with batches in its intake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Orphan {
     /// Its directory below `sf_dir`.
@@ -27,7 +28,8 @@ pub(crate) enum Obstacle {
     Failed,
 }
 
-/// Lists the slots in `sf_dir` with at least one segment, by name, without `own`.
+/// Lists the slots in `sf_dir` with at least one segment or a filled intake, by name, without
+/// `own`.
 ///
 /// Symbolic links, hidden directories, slots that were set aside and whatever else cannot be the
 /// name of a sender are passed over, and so is a directory that cannot be listed.
@@ -55,7 +57,7 @@ fn look(fs: &dyn Fs, sf_dir: &Path, name: String) -> Option<Orphan> {
         .filter(|entry| entry.kind == EntryKind::File && is_segment(&entry.name))
         .map(|entry| entry.bytes)
         .collect();
-    if segments.is_empty() {
+    if segments.is_empty() && !is_filled(fs, &dir) {
         return None;
     }
     let has = |name: &str| entries.iter().any(|entry| entry.name == name);

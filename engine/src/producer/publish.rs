@@ -57,7 +57,9 @@ impl Producer {
     }
 
     /// Publishes and waits: for written with `sf_dir`, for stable with `sf_durability=flush` or
-    /// `append`, for accepted in memory mode. A wait ends after `sf_append_deadline_millis` (30 s
+    /// Publishes and waits: for stable with `sf_durability=flush` or `append`, else for accepted
+    /// where that survives the process (`intake=file`) or there is no journal, and for written with
+    /// `intake=memory`. A wait ends after `sf_append_deadline_millis` (30 s
     /// at least) with [`Error::Timeout`]; the batch is then still on its way.
     pub fn flush(&mut self) -> Result<(), Error> {
         let receipt = self.publish()?;

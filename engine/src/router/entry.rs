@@ -18,6 +18,9 @@ pub(crate) const SYMBOL_HEAD_BYTES: usize = 8;
 /// Bytes of a run.
 pub(crate) const RUN_BYTES: usize = 8;
 
+/// A producer holds that many symbols at most.
+const LOCAL_IDS_MAX: u32 = 1_000_000;
+
 /// The fixed part of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntryHeader {
@@ -129,6 +132,20 @@ impl<'a> Entry<'a> {
             rest = &rest[SYMBOL_HEAD_BYTES + bytes..];
             Some((local, std::str::from_utf8(text).ok()?))
         })
+    }
+
+    /// Whether everything in it that gives a place or a number is possible. Entries that another
+    /// process left are looked at first; those of this one are right.
+    pub(crate) fn is_sound(&self) -> bool {
+        let symbols = self.header.symbols as usize;
+        let known = self.symbols().all(|(local, _)| local < LOCAL_IDS_MAX);
+        let mut from = 0;
+        let runs = self.runs().all(|(offset, cells)| {
+            let begins = from;
+            from = offset.saturating_add(4 * cells);
+            begins <= offset && from <= self.blocks.len()
+        });
+        known && runs && self.symbols().count() == symbols
     }
 
     /// Runs of symbol cells in the blocks, as (offset, cells).

@@ -7,15 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, O
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use self::view::Gone;
+use super::doorbell::{Bell, Doorbell};
 use super::herald::Herald;
 use super::lane::{Lane, LaneEnd, Stage};
 use crate::config::EventKeys;
 use crate::error::{Error, Pressure};
 use crate::io::sys::{EventFd, futex_wait, futex_wake, monotonic_nanos};
 use crate::observe::{Category, Counters, Event, FillRate, Inbox, Policy, SenderError, Tables};
-
-const AWAKE: u32 = 0;
-const PARKED: u32 = 1;
 
 /// Why an engine takes no more rows: latched once, delivered once through `close` too.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,8 +62,7 @@ pub(crate) enum Upkeep {
 /// The doorway of one shard.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    state: AtomicU32,
-    bell: EventFd,
+    door: Doorbell<EventFd>,
     joining: Mutex<Vec<LaneEnd>>,
     has_joining: AtomicBool,
     lanes: Mutex<Vec<Arc<Lane>>>,
@@ -116,8 +113,7 @@ impl Gate {
     /// A gate whose shard has not started yet. `bell` is the descriptor that wakes it.
     pub(crate) fn new(bell: EventFd) -> Self {
         Self {
-            state: AtomicU32::new(AWAKE),
-            bell,
+            door: Doorbell::new(bell),
             joining: Mutex::default(),
             has_joining: AtomicBool::new(false),
             lanes: Mutex::default(),
@@ -163,7 +159,7 @@ impl Gate {
 
     /// The bell's descriptor, for the host of the shard.
     pub(crate) fn bell(&self) -> &EventFd {
-        &self.bell
+        self.door.bell()
     }
 
     // --- producers ---
@@ -171,17 +167,7 @@ impl Gate {
     /// Tells the shard that there is work; a system call only if it is parked.
     #[inline]
     pub(crate) fn knock(&self) {
-        fence(Ordering::SeqCst);
-        if self.state.load(Ordering::Relaxed) == PARKED {
-            self.ring_bell();
-        }
-    }
-
-    #[cold]
-    fn ring_bell(&self) {
-        if self.state.swap(AWAKE, Ordering::SeqCst) == PARKED {
-            self.bell.ring();
-        }
+        self.door.knock();
     }
 
     /// Hands a new lane's consuming end to the shard.
@@ -286,8 +272,7 @@ impl Gate {
         self.closing
             .fetch_min(deadline.min(u64::MAX - 1), Ordering::AcqRel);
         self.wake_all();
-        self.state.store(AWAKE, Ordering::SeqCst);
-        self.bell.ring();
+        self.door.ring();
     }
 
     /// Waits until `done` holds or `deadline` (monotonic nanoseconds) passes; looks again at
@@ -330,13 +315,12 @@ impl Gate {
     /// Announces that the shard is about to sleep; it must look at all its inputs once more
     /// afterwards.
     pub(crate) fn park(&self) {
-        self.state.store(PARKED, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        self.door.park();
     }
 
     /// The shard is running again.
     pub(crate) fn unpark(&self) {
-        self.state.store(AWAKE, Ordering::SeqCst);
+        self.door.unpark();
     }
 
     /// The shard's thread runs.
@@ -543,9 +527,21 @@ impl Gate {
         lock(&self.lanes).len()
     }
 
+    /// Bytes of their rings.
+    pub(crate) fn ring_bytes(&self) -> u64 {
+        let lanes = lock(&self.lanes);
+        lanes.iter().map(|lane| lane.ring_bytes).sum()
+    }
+
     fn publish_news(&self) {
         self.news.fetch_add(1, Ordering::AcqRel);
         futex_wake(&self.news);
+    }
+}
+
+impl Bell for EventFd {
+    fn ring(&self) {
+        Self::ring(self);
     }
 }
 

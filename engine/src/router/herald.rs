@@ -104,6 +104,7 @@ mod tests {
     use std::task::{Wake, Waker};
 
     use super::super::lane::{Stage, lane};
+    use super::super::region::Region;
     use super::*;
 
     struct Tell(Mutex<Sender<Option<String>>>);
@@ -117,7 +118,8 @@ mod tests {
 
     #[test]
     fn the_herald_wakes_who_is_due_and_everybody_when_it_stops() {
-        let (_writer, _end, lane) = lane(64, &Arc::default());
+        let region = Region::private(64).expect("memory for a ring");
+        let (_writer, _end, lane) = lane(region, None, &Arc::default());
         let (sender, woken) = channel();
         let waker = Waker::from(Arc::new(Tell(Mutex::new(sender))));
         lane.watch(Stage::Written, 1, 0, &waker);

@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use super::herald::Herald;
 use super::marks::Marks;
+use super::region::Region;
 use super::ring::{self, Reader, Writer};
 use super::waiters::Waiters;
+use crate::intake::{LeftRing, RingFile};
 use crate::observe::Ledger;
 
 pub(super) const STAGES: [Stage; 5] = [
@@ -69,6 +71,8 @@ pub(crate) struct Lane {
     /// The herald has no thread: whoever notifies wakes tasks.
     unheralded: AtomicBool,
     producer_gone: AtomicBool,
+    /// Bytes of the ring.
+    pub ring_bytes: u64,
     /// Rows per table of the entries that are not acked.
     pub ledger: Ledger,
     /// The application's positions, and the entries that complete them.
@@ -82,23 +86,49 @@ pub(crate) struct LaneEnd {
     pub reader: Reader,
     /// Shared state.
     pub lane: Arc<Lane>,
+    /// The ring's file, in an intake that survives a kill.
+    pub file: Option<RingFile>,
+    /// An earlier process filled the ring: it goes before all others.
+    pub left: bool,
 }
 
-/// Makes a lane with a ring of `capacity` bytes; `herald` wakes the tasks that wait on it.
-pub(crate) fn lane(capacity: usize, herald: &Arc<Herald>) -> (Writer, LaneEnd, Arc<Lane>) {
-    let (writer, reader) = ring::ring(capacity);
+/// Makes a lane over a new ring; `file` is where that lies, if anywhere, and `herald` wakes the
+/// tasks that wait on it.
+pub(crate) fn lane(
+    region: Region,
+    file: Option<RingFile>,
+    herald: &Arc<Herald>,
+) -> (Writer, LaneEnd, Arc<Lane>) {
+    let (writer, reader) = ring::over(region);
     let lane = Arc::new(Lane {
         herald: Arc::clone(herald),
+        ring_bytes: writer.capacity(),
         ..Lane::default()
     });
-    (
-        writer,
-        LaneEnd {
-            reader,
-            lane: Arc::clone(&lane),
-        },
-        lane,
-    )
+    let end = LaneEnd {
+        reader,
+        lane: Arc::clone(&lane),
+        file,
+        left: false,
+    };
+    (writer, end, lane)
+}
+
+/// A lane for what an earlier process accepted: its producer is gone, so nobody waits on it.
+pub(crate) fn left_lane(ring: LeftRing, file: RingFile) -> (LaneEnd, Arc<Lane>) {
+    let lane = Arc::new(Lane {
+        ring_bytes: ring.capacity,
+        ..Lane::default()
+    });
+    lane.advance(Stage::Accepted, ring.entries);
+    lane.leave();
+    let end = LaneEnd {
+        reader: ring.reader,
+        lane: Arc::clone(&lane),
+        file: Some(file),
+        left: true,
+    };
+    (end, lane)
 }
 
 impl Lane {

@@ -1,14 +1,19 @@
 //! From producers to shards: the ring that hands bytes over, the lane around it, the doorbell.
 
+mod doorbell;
 pub(crate) mod entry;
 pub(crate) mod gate;
 pub(crate) mod herald;
 pub(crate) mod lane;
 pub(crate) mod marks;
+pub(crate) mod region;
 #[cfg_attr(
     not(feature = "internals"),
     allow(unreachable_pub, reason = "public through `internals`")
 )]
-pub mod ring;
+pub(crate) mod ring;
+#[cfg(test)]
+mod ring_tests;
+mod sync;
 mod waiters;
 mod wakers;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::assemble::{Refusal, SymbolMap, assemble};
 use super::journal::{Journal, Position, Stall};
 use super::progress::Progress;
-use crate::io::Io;
+use crate::fsn::Fsn;
+use crate::intake::RingFile;
+use crate::io::{Io, Request};
 use crate::observe::Category;
 use crate::router::entry::Entry;
 use crate::router::gate::{Gate, Terminal};
@@ -22,6 +24,8 @@ struct Source {
     /// Its number in the progress.
     lane: usize,
     taken: u64,
+    /// Entries whose room was given back.
+    released: u64,
     /// The next entry waits for room in the dictionary.
     blocked: bool,
     /// An entry cannot be journaled: it and those behind it stay in the ring, counted as lost.
@@ -36,15 +40,22 @@ pub(crate) struct Intake {
     /// Where the next turn starts, so that no lane starves.
     next: usize,
     pub(crate) stall: Option<Stall>,
+    /// Nothing is taken before everything below is acked.
+    after: Fsn,
+    /// Files of rings that are done with.
+    finished: Vec<RingFile>,
 }
 
 impl Intake {
-    pub(crate) fn new(gate: Arc<Gate>) -> Self {
+    /// An intake that takes nothing before everything below `after` is acked.
+    pub(crate) fn new(gate: Arc<Gate>, after: Fsn) -> Self {
         Self {
             gate,
             sources: Vec::new(),
             next: 0,
             stall: None,
+            after,
+            finished: Vec::new(),
         }
     }
 
@@ -57,6 +68,7 @@ impl Intake {
                 map: SymbolMap::default(),
                 lane,
                 taken: 0,
+                released: 0,
                 blocked: false,
                 refused: false,
             });
@@ -70,15 +82,23 @@ impl Intake {
             .all(|source| source.refused || source.end.reader.is_empty())
     }
 
+    /// Whether something waits that may be taken now, or that close must write.
+    pub(crate) fn has_work(&self, acked: Fsn) -> bool {
+        acked >= self.after && !self.is_empty()
+    }
+
     /// Whether there is something that the last turn did not leave lying.
-    pub(crate) fn has_input(&self) -> bool {
-        let waits = |source: &Source| !source.blocked && !source.refused;
-        match self.stall {
-            None | Some(Stall::Symbols) => {
-                let mut sources = self.sources.iter().filter(|source| waits(source));
-                sources.any(|source| !source.end.reader.is_empty())
-            }
-            Some(_) => false,
+    pub(crate) fn has_input(&self, acked: Fsn) -> bool {
+        if acked < self.after || !matches!(self.stall, None | Some(Stall::Symbols)) {
+            return false;
+        }
+        // Behind a ring of an earlier process everybody waits.
+        match self.sources.iter().find(|source| source.goes_first()) {
+            Some(left) => !left.blocked,
+            None => self
+                .sources
+                .iter()
+                .any(|source| !source.blocked && source.is_waiting()),
         }
     }
 
@@ -98,10 +118,21 @@ impl Intake {
         sent: Position,
     ) -> bool {
         self.stall = None;
-        let count = self.sources.len();
+        if journal.acked() < self.after {
+            return false;
+        }
+        // Once is enough: a new epoch may begin with lower numbers.
+        self.after = Fsn(0);
+        // What an earlier process accepted goes first, ring after ring.
+        let left = self.sources.iter().position(Source::goes_first);
+        let all = self.sources.len();
+        let (first, count) = match left {
+            Some(index) => (index, 1),
+            None => (self.next, all),
+        };
         let mut budget = TURN_BYTES_MAX;
         for step in 0..count {
-            let index = (self.next + step) % count;
+            let index = (first + step) % all;
             let source = &mut self.sources[index];
             let gate = &self.gate;
             let before = source.taken;
@@ -128,22 +159,46 @@ impl Intake {
                 }
             }
             if budget == 0 {
-                self.next = (index + 1) % count;
+                self.next = (index + 1) % all;
                 break;
             }
         }
         budget < TURN_BYTES_MAX
     }
 
-    /// Frees the rings of producers that are gone and whose last entry was taken.
-    pub(crate) fn sweep(&mut self, progress: &mut Progress) {
+    /// Gives back the room of entries whose frames are written, in rings that survive a kill.
+    pub(crate) fn release(&mut self) {
+        for source in &mut self.sources {
+            source.release();
+        }
+    }
+
+    /// Frees the rings of producers that are gone and whose last entry was taken, and written
+    /// where the ring is to survive a kill.
+    pub(crate) fn sweep(&mut self, io: &mut impl Io, progress: &mut Progress) {
+        let finished = &mut self.finished;
         self.sources.retain(|source| {
-            let finished = source.end.lane.is_left() && source.end.reader.is_empty();
-            if finished {
+            let done = source.end.lane.is_left() && source.is_done();
+            if done {
                 progress.leave(source.lane);
+                finished.extend(source.end.file.clone());
             }
-            !finished
+            !done
         });
+        // What the steward does not take now is removed by the engine's close.
+        while let Some(file) = self.finished.pop() {
+            if let Err(Request::RemoveRing(file)) = io.request(Request::RemoveRing(file)) {
+                self.finished.push(file);
+                break;
+            }
+        }
+    }
+
+    /// The files of rings that hold nothing more.
+    pub(crate) fn into_finished(self) -> Vec<RingFile> {
+        let done = self.sources.iter().filter(|source| source.is_done());
+        let files = done.filter_map(|source| source.end.file.clone());
+        files.chain(self.finished).collect()
     }
 
     /// Entries that were accepted and not taken.
@@ -157,6 +212,34 @@ impl Intake {
 }
 
 impl Source {
+    /// Whether an entry can be taken.
+    fn is_waiting(&self) -> bool {
+        !self.refused && !self.end.reader.is_empty()
+    }
+
+    /// Whether it waits and goes before all others.
+    fn goes_first(&self) -> bool {
+        self.end.left && self.is_waiting()
+    }
+
+    /// Whether nobody needs what is in the ring any more.
+    fn is_done(&self) -> bool {
+        self.end.reader.is_empty() && self.end.reader.is_released()
+    }
+
+    fn release(&mut self) {
+        if self.released == self.taken {
+            return;
+        }
+        let written = self.end.lane.reached(Stage::Written).min(self.taken);
+        if written > self.released {
+            self.end.reader.release_first(written - self.released);
+            self.released = written;
+            // Whoever waits for room looks again.
+            self.end.lane.notify(Stage::Accepted);
+        }
+    }
+
     fn drain(
         &mut self,
         budget: &mut usize,
@@ -201,9 +284,9 @@ impl Source {
                     return Ok(());
                 }
             };
-            journal.append(message_bytes);
-            journal.note_symbols(known, journal.dictionary.len());
             let header = entry.header;
+            let (fsn, frame) = journal.append(message_bytes);
+            journal.note_symbols(known, journal.dictionary.len());
             progress.appended(
                 self.lane,
                 self.taken,
@@ -213,7 +296,14 @@ impl Source {
             );
             gate.counters.rows_published.add(u64::from(header.rows));
             self.taken += 1;
-            self.end.reader.release();
+            // Before the frame is written or sent: whoever finds either, finds the stamp too.
+            self.end.reader.stamp(frame.crc, frame.payload_len, fsn.0);
+            if self.end.reader.is_sealed() {
+                self.end.reader.take();
+            } else {
+                self.end.reader.release();
+                self.released = self.taken;
+            }
             *budget = budget.saturating_sub(entry_bytes);
         }
         Ok(())

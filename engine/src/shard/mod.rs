@@ -20,6 +20,7 @@ use self::progress::Progress;
 use crate::config::{Config, Durability};
 use crate::error::Error;
 use crate::fsn::Fsn;
+use crate::intake::RingFile;
 use crate::io::{Io, Reply};
 use crate::router::gate::Gate;
 use crate::router::lane::Stage;
@@ -60,6 +61,8 @@ pub(crate) struct Remains {
     pub(crate) bytes: u64,
     /// Batches accepted and in no frame: what a failed or full journal could not take.
     pub(crate) untaken: u64,
+    /// Files of rings that hold nothing more.
+    pub(crate) rings: Vec<RingFile>,
     /// First failure of a disk operation.
     pub(crate) poisoned: Option<String>,
 }
@@ -111,8 +114,10 @@ pub(crate) struct Handover {
     pub(crate) unacked_bytes: u64,
     /// This life of the slot.
     pub(crate) incarnation: Incarnation,
-    /// No producer will join: no spares are made.
+    /// No producer will join and no batch waits in an intake: no spares are made.
     pub(crate) replay_only: bool,
+    /// Batches are taken only when what the slot holds is acked.
+    pub(crate) journal_first: bool,
 }
 
 impl Shard {
@@ -155,6 +160,7 @@ impl Shard {
             },
         };
         let has_files = handover.is_some();
+        let journal_first = handover.as_ref().is_some_and(|h| h.journal_first);
         let (slot, tail, unacked) = match handover {
             Some(h) => (
                 Some((h.slot, h.incarnation)),
@@ -167,8 +173,13 @@ impl Shard {
         let link = Link::new(config, Arc::clone(&gate), &journal)?;
         gate.set_symbols_max(config.symbols_max);
         let recovered = journal.published().since(journal.acked());
+        let after = if journal_first {
+            journal.published()
+        } else {
+            Fsn(0)
+        };
         Ok(Self {
-            intake: Intake::new(Arc::clone(&gate)),
+            intake: Intake::new(Arc::clone(&gate), after),
             progress: Progress::new(
                 journal.published(),
                 has_files,
@@ -224,6 +235,7 @@ impl Shard {
         self.gate.set_full(self.intake.stall == Some(Stall::Full));
         self.journal.pump(io, now);
         self.report_disk(now);
+        self.intake.release();
         let before = (self.link.okayed(), self.journal.acked());
         worked |= self.link.turn(io, &mut self.journal, now);
         if (self.link.okayed(), self.journal.acked()) != before {
@@ -234,14 +246,14 @@ impl Shard {
             self.last_work = now;
             self.publish_gauges();
         }
-        self.next(now)
+        self.next(io, now)
     }
 
     /// Whether something arrived since the last turn: the host's last look before it sleeps.
     pub(crate) fn has_input(&self) -> bool {
         self.gate.has_joining()
             || (self.closing.is_none() && self.gate.closing().is_some())
-            || self.intake.has_input()
+            || self.intake.has_input(self.journal.acked())
             || self.gate.is_lacking_symbols()
             || (self.gate.wants_stable() && self.journal.stable() < self.journal.written())
     }
@@ -270,6 +282,7 @@ impl Shard {
             frames,
             bytes: self.progress.unacked_bytes(),
             untaken: self.intake.untaken(),
+            rings: self.intake.into_finished(),
             poisoned: self.journal.poisoned().map(str::to_owned),
             slot: self.journal.into_files(),
         }
@@ -348,10 +361,10 @@ impl Shard {
         self.gate.set_oldest_unacked(oldest.unwrap_or(0));
     }
 
-    fn next(&mut self, now: u64) -> Next {
+    fn next(&mut self, io: &mut impl Io, now: u64) -> Next {
         if now >= self.last_sweep + SLEEP_MAX {
             self.last_sweep = now;
-            self.intake.sweep(&mut self.progress);
+            self.intake.sweep(io, &mut self.progress);
             let gate = &self.gate;
             self.lane_waits = self.progress.sweep(|lane| gate.forget(lane));
         }
@@ -396,7 +409,8 @@ impl Shard {
     /// a poisoned journal waits for its repair, what it holds in memory is delivered on.
     fn may_exit(&self, deadline: u64, now: u64) -> bool {
         let acked = self.journal.acked() == self.journal.published();
-        let taken = self.intake.is_empty() || self.intake.stall == Some(Stall::Poisoned);
+        let open = self.intake.has_work(self.journal.acked());
+        let taken = !open || self.intake.stall == Some(Stall::Poisoned);
         let settled = taken && self.journal.is_settled();
         let over = acked || self.link.is_stopped() || now >= deadline;
         let overdue = now >= deadline.saturating_add(FINAL_WRITES);

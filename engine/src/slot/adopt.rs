@@ -8,6 +8,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use super::fresh;
 use super::gather::Inventory;
 use super::lock;
 use super::marker::{mark_failed, note_error};
@@ -19,6 +20,7 @@ use super::recover::Recovery;
 use super::report::RecoveryReport;
 use super::takeover::survey;
 use crate::error::Error;
+use crate::intake::is_filled;
 use crate::io::{Entry, EntryKind, File, Fs, OpenMode};
 
 /// What became of the attempt to take a slot over.
@@ -70,7 +72,7 @@ fn adopt_guarded(
     segment_bytes: u64,
 ) -> Result<Adoption, Error> {
     let dir = sf_dir.join(name);
-    if !is_orphan(&list(fs, &dir)?) {
+    if !is_orphan(fs, &dir, &list(fs, &dir)?) {
         return Ok(Adoption::Passed);
     }
     let Some(lock) = unless_held(lock::acquire(fs, &dir, Duration::ZERO))? else {
@@ -112,10 +114,11 @@ fn adopt_guarded(
 fn recover(fs: &dyn Fs, options: &SlotOptions, dir: &Path, lock: File) -> Result<Adoption, Error> {
     let started = fs.now();
     let entries = list(fs, dir)?;
-    if !is_orphan(&entries) {
+    if !is_orphan(fs, dir, &entries) {
         return Ok(Adoption::Passed);
     }
     let survey = survey(fs, dir, &entries)?;
+    let generation = survey.next_generation;
     let mut report = RecoveryReport::default();
     match Recovery::read(
         fs,
@@ -134,17 +137,26 @@ fn recover(fs: &dyn Fs, options: &SlotOptions, dir: &Path, lock: File) -> Result
         }
         Err(leftovers) => {
             clear(fs, dir, leftovers, &mut report)?;
-            Ok(Adoption::Empty)
+            if !is_filled(fs, dir) {
+                return Ok(Adoption::Empty);
+            }
+            // Only the intake holds something: the journal that it goes through begins anew.
+            let options = SlotOptions {
+                total_bytes: options.segment_bytes.saturating_mul(2),
+                ..options.clone()
+            };
+            let opened = fresh::create(fs, &options, dir, lock, generation, report)?;
+            Ok(Adoption::Slot(Box::new(opened)))
         }
     }
 }
 
 /// Whether a directory with these entries is a slot that may be drained, if nobody holds it.
-fn is_orphan(entries: &[Entry]) -> bool {
+fn is_orphan(fs: &dyn Fs, dir: &Path, entries: &[Entry]) -> bool {
     let segment = |e: &Entry| e.kind == EntryKind::File && names::is_segment(&e.name);
     let marked = entries.iter().any(|entry| entry.name == FAILED);
-    entries.iter().any(segment)
-        && !marked
+    !marked
+        && (entries.iter().any(segment) || is_filled(fs, dir))
         && lock::refuse_foreign_owner(Path::new(""), entries).is_ok()
 }
 

@@ -49,7 +49,7 @@ mod tidy;
 #[cfg(any(test, feature = "internals"))]
 pub mod view;
 pub(crate) mod whole;
-mod window;
+pub(crate) mod window;
 
 #[cfg(test)]
 mod tests;

@@ -25,6 +25,12 @@ pub(crate) const FAILED: &str = ".failed";
 pub(crate) const LAST_ERROR: &str = ".last_error";
 /// Directory beside the slots with a lock for each: renaming a slot does not carry it along.
 pub(crate) const SLOT_LOCKS: &str = ".slot-locks";
+/// Which rings of the intake belong to the slot, and where they are.
+pub(crate) const INTAKE_ID: &str = ".intake-id";
+/// Begins the name of a ring of the intake; its number follows.
+pub(crate) const INTAKE: &str = ".intake-";
+/// Begins the name of a ring whose entries cannot be delivered; a number follows.
+pub(crate) const LOST: &str = ".lost-";
 /// Name under which one official client makes its first segment.
 const INITIAL: &str = "sf-initial.sfa";
 
@@ -55,6 +61,13 @@ pub(crate) fn temporary(name: &str) -> String {
 /// Whether [`temporary`] gives such names.
 pub(crate) fn is_temporary(name: &str) -> bool {
     name.ends_with(TEMPORARY_SUFFIX)
+}
+
+/// The number behind `prefix` in the name of a ring of the intake.
+pub(crate) fn intake_number(name: &str, prefix: &str) -> Option<u64> {
+    let digits = name.strip_prefix(prefix)?;
+    let canonical = digits == "0" || !digits.starts_with(['0', '+']);
+    digits.parse().ok().filter(|_| canonical)
 }
 
 /// The `n`th damaged slot of a sender.

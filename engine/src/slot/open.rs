@@ -17,6 +17,7 @@ use super::takeover::{is_segment_file, survey};
 use super::tidy::Leftovers;
 use crate::error::Error;
 use crate::fsn::Generation;
+use crate::intake;
 use crate::io::{Entry, EntryKind, File, Fs};
 
 /// Opens the slot `<sf_dir>/<sender_id>`, creating it if absent, and recovers what it holds.
@@ -45,7 +46,12 @@ pub(crate) fn open(fs: &dyn Fs, options: &SlotOptions) -> Result<OpenedSlot, Err
         }
         outcome => outcome,
     };
-    match outcome {
+    let rescued = outcome.and_then(|opened| {
+        // From a slot that was set aside now, or by an official client.
+        intake::rescue(fs, &options.sf_dir, &options.sender_id, &dir)?;
+        Ok(opened)
+    });
+    match rescued {
         Ok(mut opened) => {
             opened.report.elapsed_nanos = fs.now().saturating_sub(started);
             opened

@@ -194,7 +194,10 @@ impl StewardThreads {
         self.tell();
         if self.backlog.wait_for_end(STOP_LIMIT) {
             while let Some(task) = self.backlog.take_over() {
-                if matches!(task.request, Request::Remove { .. }) {
+                if matches!(
+                    task.request,
+                    Request::Remove { .. } | Request::RemoveRing(_)
+                ) {
                     // Nobody is left to hear the answer; the next opening removes what remains.
                     drop(perform_here(&*self.fs, task));
                 }

@@ -35,6 +35,13 @@ pub(crate) fn perform(fs: &dyn Fs, request: Request, begun: bool, between: Betwe
             drop(file);
             Reply::Closed
         }
+        Request::RemoveRing(ring) => {
+            if let Err(error) = ring.remove() {
+                // It is empty: the next start finds it so and removes it.
+                tracing::warn!(%error, "FB-R020 a ring of the intake could not be removed");
+            }
+            Reply::Closed
+        }
         Request::Renew {
             renewal,
             incarnation,
@@ -95,7 +102,7 @@ pub(super) fn failed(request: Request, error: io::Error) -> Reply {
             answer: Err(error),
         },
         Request::Keep { .. } => Reply::Kept(Err(error)),
-        Request::Close { .. } => Reply::Closed,
+        Request::Close { .. } | Request::RemoveRing(_) => Reply::Closed,
         Request::Renew { renewal, .. } => {
             Reply::Renewed(Err(Error::disk("renew", &renewal.dir, 0, error)))
         }

@@ -11,6 +11,7 @@ use crate::io::sys::EventFd;
 use crate::producer::{Producer, ProducerOptions, Receipt};
 use crate::router::gate::Gate;
 use crate::router::lane::{self, Stage};
+use crate::router::region::Region;
 use crate::shard::{Handover, Next, OnDisk, Remains, Shard};
 
 /// Turns without a moment of virtual time passing: the shard waits for what is there already.
@@ -83,7 +84,8 @@ impl Life {
 
     /// A producer that publishes `batches` batches, with pauses of up to `pause` nanoseconds.
     pub(crate) fn add_author(&mut self, config: &Config, batches: u32, pause: u64) -> u32 {
-        let (writer, end, lane) = lane::lane(config.intake_ring_bytes, &self.gate.herald);
+        let region = Region::private(config.intake.ring_bytes).expect("memory for a ring");
+        let (writer, end, lane) = lane::lane(region, None, &self.gate.herald);
         self.gate.join(Arc::clone(&lane), end);
         let options = ProducerOptions {
             append_deadline: config.append_deadline,

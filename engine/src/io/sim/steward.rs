@@ -100,6 +100,7 @@ fn name_of(request: &Request) -> &'static str {
         Request::Open { .. } => "open a segment",
         Request::Keep { .. } => "keep refused rows",
         Request::Close { .. } => "close a segment",
+        Request::RemoveRing(_) => "remove a ring",
         Request::Renew { .. } => "renew the slot",
         Request::Resolve(_) => "resolve a name",
     }

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{BLOCK, check, fill, free_bytes, resident, retry, unnamed};
+use super::{BLOCK, Memory, check, fill, free_bytes, resident, retry, unnamed};
 use crate::io::fs::create_reserved_named;
 use crate::io::{Between, Entry, EntryKind, File, FileOwner, Fs, Machine, OpenMode};
 
@@ -226,6 +226,10 @@ impl Fs for RealFs {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    fn map(&self, file: &File, bytes: usize) -> io::Result<Memory> {
+        Memory::of_file(file, bytes)
     }
 
     fn machine(&self) -> Machine {

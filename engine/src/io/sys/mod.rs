@@ -8,6 +8,9 @@ mod filesystem;
 mod fill;
 mod fs;
 mod futex;
+mod memory;
+#[cfg(all(feature = "uring", any(test, feature = "internals")))]
+mod pinned_io;
 mod region;
 mod resident;
 mod socket;
@@ -20,6 +23,9 @@ pub(crate) use event::EventFd;
 pub(crate) use filesystem::{Filesystem, filesystem};
 pub(crate) use fs::RealFs;
 pub(crate) use futex::{futex_wait, futex_wake};
+pub(crate) use memory::Memory;
+#[cfg(all(feature = "uring", any(test, feature = "internals")))]
+pub(crate) use pinned_io::{read_pinned, write_pinned};
 pub(crate) use region::{BLOCK, Pinned, Region};
 pub(crate) use socket::Socket;
 pub(crate) use space::{filesystem_type, free_bytes};

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustls::ClientConfig;
 
+use super::fault::Throttle;
 use super::transport::Line;
 use crate::io::sys::{EventFd, monotonic_nanos, random_u64};
 use crate::io::{
@@ -55,6 +56,7 @@ pub(crate) struct UringIo {
     steward: StewardHandle,
     gate: Arc<Gate>,
     random: u64,
+    throttle: Throttle,
     pub(super) tap: Option<Tap>,
 }
 
@@ -89,6 +91,7 @@ impl UringIo {
             steward,
             gate,
             random: random_u64(),
+            throttle: Throttle::from_env(),
             tap,
         })
     }
@@ -208,6 +211,9 @@ impl std::fmt::Debug for UringIo {
 
 impl Storage for UringIo {
     fn submit(&mut self, token: Token, op: DiskOp) -> Result<(), DiskOp> {
+        if self.throttle.holds() {
+            return Err(op);
+        }
         if self.ring.submission().is_full() {
             self.kick();
             if self.ring.submission().is_full() {

@@ -2,6 +2,7 @@
 //! through it, and a glommio executor that hosts the turns.
 
 mod driver;
+mod fault;
 mod here;
 mod host;
 mod probe;

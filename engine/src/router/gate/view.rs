@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Gate, PARKED, lock};
+use super::{Gate, lock};
 use crate::observe::{Progress, Stats};
 use crate::router::lane::{Lane, Stage};
 
@@ -100,7 +100,7 @@ impl Gate {
 
     /// Whether the shard sleeps.
     pub(crate) fn is_parked(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == PARKED
+        self.door.is_parked()
     }
 
     /// Whether the shard's thread ended in a panic.

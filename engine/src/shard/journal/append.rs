@@ -64,7 +64,7 @@ impl Journal {
 
     /// Seals the frame whose payload was put into [`payload_mut`](Self::payload_mut): its FSN is
     /// burned from now on.
-    pub(crate) fn append(&mut self, payload_bytes: usize) -> Fsn {
+    pub(crate) fn append(&mut self, payload_bytes: usize) -> (Fsn, FrameHeader) {
         let active = self.active();
         let frame_bytes = FRAME_HEADER_BYTES + payload_bytes as u64;
         let (start, end) = (offset(active.end), offset(active.end + frame_bytes));
@@ -76,7 +76,8 @@ impl Journal {
         let (header, payload) = frame.split_at_mut(offset(FRAME_HEADER_BYTES));
         let payload_len = u32::try_from(payload_bytes).expect("frames are at most 16 MiB");
         let crc = frame_crc(payload_len, payload);
-        header.copy_from_slice(&FrameHeader { crc, payload_len }.to_bytes());
+        let frame_header = FrameHeader { crc, payload_len };
+        header.copy_from_slice(&frame_header.to_bytes());
         active.end += frame_bytes;
         active.frames += 1;
         let fsn = self.published;
@@ -84,7 +85,7 @@ impl Journal {
         let counters = &self.gate.counters;
         counters.frames_published.add(1);
         counters.bytes_published.add(frame_bytes);
-        fsn
+        (fsn, frame_header)
     }
 
     /// Notes the dictionary entries `from..to` that the frame just appended introduces: they are

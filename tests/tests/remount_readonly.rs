@@ -1,0 +1,136 @@
+//! The filesystem of the slot is shut down while producers flush, with the intake on tmpfs: the
+//! process lives, every producer gets an error that says what happened, and the next start delivers.
+//!
+//! ext4 on a loop device, shut down by `FS_IOC_SHUTDOWN`. Needs root, loop devices and python3 (the
+//! ioctl). With the intake in the slot the process would get SIGBUS: docs/durability.md.
+
+#![allow(clippy::unwrap_used, reason = "a panic here is a failed test")]
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use forebay::{Engine, Error, Producer, TimestampNanos};
+
+const PRODUCERS: u64 = 8;
+const PATIENCE: Duration = Duration::from_secs(20);
+/// `FS_IOC_SHUTDOWN` with `FS_SHUTDOWN_FLAGS_NOLOGFLUSH`: nothing more reaches the disk.
+const SHUT_DOWN: &str = "import fcntl,os,struct,sys\n\
+    fd=os.open(sys.argv[1],os.O_RDONLY)\n\
+    fcntl.ioctl(fd,0x8004587d,struct.pack('I',2))\n";
+
+/// Why this machine cannot run the test, if so.
+fn missing() -> Option<&'static str> {
+    let reason = if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+        "mounting needs root"
+    } else if !Path::new("/dev/loop-control").exists() {
+        "there are no loop devices"
+    } else {
+        return None;
+    };
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{reason}");
+    Some(reason)
+}
+
+fn run(words: &[&str]) {
+    let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words:?}: {text}");
+}
+
+/// A mounted ext4, unmounted on drop.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(dir: &Path) -> Self {
+        let (image, root) = (dir.join("image"), dir.join("root"));
+        let file = std::fs::File::create(&image).unwrap();
+        file.set_len(96 << 20).unwrap();
+        std::fs::create_dir(&root).unwrap();
+        let (image, path) = (image.to_str().unwrap(), root.to_str().unwrap());
+        run(&["mkfs.ext4", "-q", "-F", image]);
+        run(&["mount", "-o", "loop,noatime", image, path]);
+        Self(root)
+    }
+
+    fn shut_down(&self) {
+        run(&["python3", "-c", SHUT_DOWN, self.0.to_str().unwrap()]);
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let path = self.0.display().to_string();
+        // At once or when the last file is closed.
+        let _ = Command::new("umount").args(["-l", &path]).status();
+    }
+}
+
+fn produce(mut rows: Producer, flushed: &AtomicU64) -> Error {
+    for n in 0.. {
+        let row = rows
+            .table("t")
+            .and_then(|rows| rows.column_i64("n", n))
+            .and_then(|rows| rows.at(TimestampNanos(n + 1)));
+        if let Err(error) = row {
+            return error;
+        }
+        if let Err(error) = rows.flush() {
+            return error;
+        }
+        flushed.fetch_add(1, Ordering::Relaxed);
+    }
+    unreachable!("the disk fails before the numbers end")
+}
+
+#[test]
+#[ignore = "needs root, loop devices and python3: .ci/run"]
+fn a_filesystem_that_is_shut_down_is_an_error_and_no_signal() {
+    if let Some(reason) = missing() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let intake = tempfile::tempdir_in("/dev/shm").unwrap();
+    let disk = Mounted::new(dir.path());
+    let conf = format!(
+        "ws::addr=127.0.0.1:1;sf_dir={}/sf;intake=file;intake_dir={}/intake;pin=off;\
+         initial_connect_retry=async;close_flush_timeout_millis=0;sf_max_segment_bytes=64k;",
+        disk.0.display(),
+        intake.path().display()
+    );
+    let engine = Engine::connect(&conf).unwrap();
+    let producers: Vec<_> = (0..PRODUCERS).map(|_| engine.producer().unwrap()).collect();
+    let flushed = AtomicU64::new(0);
+    let errors: Vec<Error> = std::thread::scope(|scope| {
+        let work: Vec<_> = producers
+            .into_iter()
+            .map(|producer| scope.spawn(|| produce(producer, &flushed)))
+            .collect();
+        let start = Instant::now();
+        while flushed.load(Ordering::Relaxed) < 1_000 {
+            assert!(start.elapsed() < PATIENCE, "nothing is flushed");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        disk.shut_down();
+        work.into_iter().map(|work| work.join().unwrap()).collect()
+    });
+    for error in &errors {
+        assert!(matches!(error, Error::Poisoned { .. }), "{error:?}");
+    }
+    let closed = engine.close().unwrap_err();
+    println!(
+        "{} batches flushed by {PRODUCERS} producers, then: {}; close: {closed}",
+        flushed.load(Ordering::Relaxed),
+        errors[0]
+    );
+    // What was accepted and not written waits on tmpfs for a start with a disk that works.
+    assert!(
+        std::fs::read_dir(intake.path().join("intake"))
+            .unwrap()
+            .count()
+            > 0
+    );
+}
