@@ -49,7 +49,7 @@ fn batch(columns: Vec<Column>) -> RecordBatch {
 fn world() -> (InstantLoop, Producer) {
     let mut world = InstantLoop::open("ws::addr=127.0.0.1:1;").unwrap();
     world.record_messages(true);
-    let producer = world.producer();
+    let producer = world.producer().unwrap();
     (world, producer)
 }
 
@@ -154,10 +154,10 @@ fn cases() -> Vec<(Column, T, [&'static str; 3])> {
     let codes_of_i8: DictionaryArray<Int8Type> = [Some("x"), Some("a"), None, Some("x")]
         .into_iter()
         .collect();
-    let codes_of_i32: DictionaryArray<Int32Type> = [Some("x"), Some("a"), None, Some("x")]
+    let signed_codes: DictionaryArray<Int32Type> = [Some("x"), Some("a"), None, Some("x")]
         .into_iter()
         .collect();
-    let codes_of_u32: DictionaryArray<UInt32Type> = [Some("x"), Some("a"), None, Some("x")]
+    let unsigned_codes: DictionaryArray<UInt32Type> = [Some("x"), Some("a"), None, Some("x")]
         .into_iter()
         .collect();
     let min = "-9223372036854775808";
@@ -302,12 +302,12 @@ fn cases() -> Vec<(Column, T, [&'static str; 3])> {
             ["a", "null", "x"],
         ),
         (
-            ("sym32", Arc::new(codes_of_i32), &[]),
+            ("sym32", Arc::new(signed_codes), &[]),
             T::Symbol,
             ["a", "null", "x"],
         ),
         (
-            ("symu", Arc::new(codes_of_u32), &[]),
+            ("symu", Arc::new(unsigned_codes), &[]),
             T::Symbol,
             ["a", "null", "x"],
         ),
