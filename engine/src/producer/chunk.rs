@@ -442,13 +442,17 @@ impl<'a> Chunk<'a> {
         nulls: Nulls<'a>,
     ) -> Result<&mut Self, Error> {
         let known = dictionary.len();
-        let valid = |row: usize| nulls.0.is_none_or(|v| row < v.rows() && v.is_valid(row));
-        let bad =
-            |(row, code): (usize, &u32)| (*code as usize >= known && valid(row)).then_some(row);
-        if let Some(row) = codes.iter().enumerate().find_map(bad) {
-            let code = codes[row];
-            let reason = format!("row {row}: code {code}, the dictionary has {known} entries");
-            return Err(self.refused(name, reason));
+        // One pass without branches, for almost always nothing is wrong.
+        let largest = codes.iter().copied().max().unwrap_or(0);
+        if largest as usize >= known {
+            let valid = |row: usize| nulls.0.is_none_or(|v| row < v.rows() && v.is_valid(row));
+            let bad =
+                |(row, code): (usize, &u32)| (*code as usize >= known && valid(row)).then_some(row);
+            if let Some(row) = codes.iter().enumerate().find_map(bad) {
+                let code = codes[row];
+                let reason = format!("row {row}: code {code}, the dictionary has {known} entries");
+                return Err(self.refused(name, reason));
+            }
         }
         for text in dictionary {
             self.check_symbol(name, text.len())?;

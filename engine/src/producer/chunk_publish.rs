@@ -20,6 +20,8 @@ pub(super) struct Scratch {
     cells: Vec<Vec<u32>>,
     /// Ids of a dictionary's entries; `u32::MAX` where no row has used it yet.
     codes: Vec<u32>,
+    /// Ids that the chunk uses, each once.
+    used: Vec<u32>,
     /// Columns that the keys ask for.
     added: Vec<Added>,
 }
@@ -110,15 +112,22 @@ impl Producer {
         if scratch.cells.len() < count {
             scratch.cells.resize_with(count, Vec::new);
         }
-        let Scratch { cells, codes, .. } = scratch;
+        let Scratch {
+            cells, codes, used, ..
+        } = scratch;
+        // Noted here once, so that sizing need not look at every cell again.
+        self.symbols.restart_uses();
         for (column, ids) in symbolic.zip(cells) {
             ids.clear();
             self.resolve_column(column, ids, codes)
                 .map_err(|reason| (column.name.to_owned(), reason))?;
         }
+        used.clear();
+        used.extend(self.symbols.used().map(|(id, _)| id));
         Ok(())
     }
 
+    /// The ids of a column's cells, noted as used; those of null rows are of no meaning.
     fn resolve_column(
         &mut self,
         column: &Column<'_>,
@@ -135,11 +144,12 @@ impl Producer {
                         let reason = format!("row {row}: a symbol of another producer");
                         return Err(Unresolved::Refused(reason));
                     }
-                    let id = if valid(row) {
-                        self.id_of(*symbol).ok_or(Unresolved::Full)?
-                    } else {
-                        0
-                    };
+                    if !valid(row) {
+                        ids.push(u32::MAX);
+                        continue;
+                    }
+                    let id = self.id_of(*symbol).ok_or(Unresolved::Full)?;
+                    self.symbols.mark_used(id);
                     ids.push(id);
                 }
             }
@@ -147,25 +157,24 @@ impl Producer {
                 known.clear();
                 known.resize(dictionary.len(), u32::MAX);
                 for (row, code) in codes.iter().enumerate() {
-                    if !valid(row) {
-                        ids.push(0);
-                        continue;
-                    }
-                    let place = &mut known[*code as usize];
-                    if *place == u32::MAX {
+                    if let Some(place) = known.get_mut(*code as usize)
+                        && *place == u32::MAX
+                        && valid(row)
+                    {
                         let text = dictionary[*code as usize];
-                        *place = self.id_of_text(text).ok_or(Unresolved::Full)?;
+                        *place = self.cell_of_text(text).ok_or(Unresolved::Full)?;
                     }
-                    ids.push(*place);
                 }
+                let id = |code: &u32| known.get(*code as usize).copied().unwrap_or(u32::MAX);
+                ids.extend(codes.iter().map(id));
             }
             Some(Texts::Text { offsets, text }) => {
                 for (row, pair) in offsets.windows(2).enumerate() {
                     let text = &text[pair[0] as usize..pair[1] as usize];
                     let id = if valid(row) {
-                        self.id_of_text(text).ok_or(Unresolved::Full)?
+                        self.cell_of_text(text).ok_or(Unresolved::Full)?
                     } else {
-                        0
+                        u32::MAX
                     };
                     ids.push(id);
                 }
@@ -190,6 +199,8 @@ struct Sliced<'a> {
     rows: usize,
     /// Place of the table in the producer.
     place: usize,
+    /// Symbols of all rows.
+    used: &'a [u32],
 }
 
 impl<'a> Sliced<'a> {
@@ -210,6 +221,7 @@ impl<'a> Sliced<'a> {
                 .collect(),
             rows: chunk.rows(),
             place,
+            used: &scratch.used,
         }
     }
 
@@ -236,11 +248,19 @@ impl Rows for Sliced<'_> {
             return None;
         }
         plan.runs.clear();
+        let whole = rows.len() == self.rows;
+        if whole {
+            for id in self.used {
+                symbols.mark_used(*id);
+            }
+        }
         let mut bytes = block_head_len(self.table, rows.len(), self.definitions());
         for (_, column) in &self.columns {
             if let Some((offset, cells)) = column.symbol_run(rows.clone()) {
                 plan.runs.push((size(bytes + offset)?, size(cells)?));
-                mark_used(column, rows.clone(), symbols);
+                if !whole {
+                    mark_used(column, rows.clone(), symbols);
+                }
             }
             bytes += column.encoded_len(rows.clone());
         }

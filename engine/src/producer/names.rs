@@ -4,7 +4,12 @@
 /// Whether two names are equal.
 #[inline]
 pub(super) fn same(a: &str, b: &str) -> bool {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
+    same_bytes(a.as_bytes(), b.as_bytes())
+}
+
+/// Whether two short texts are equal.
+#[inline]
+pub(super) fn same_bytes(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
         return false;
     }

@@ -102,7 +102,7 @@ impl Plan {
             let bytes = size(text.len()).expect("sized before");
             out[at + 4..at + 8].copy_from_slice(&bytes.to_le_bytes());
             at += SYMBOL_HEAD_BYTES;
-            out[at..at + text.len()].copy_from_slice(text.as_bytes());
+            out[at..at + text.len()].copy_from_slice(text);
             at += text.len();
         }
         for (offset, cells) in &self.runs {

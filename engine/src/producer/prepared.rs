@@ -272,11 +272,15 @@ impl Producer {
         known.or_else(|| self.new_symbol(|symbols| symbols.add_handle(symbol.id)))
     }
 
-    /// The id of a text; `None` if the slot has no room for it.
+    /// The id of a text, noted as used; `None` if the slot has no room for it.
     #[inline]
-    pub(super) fn id_of_text(&mut self, text: &str) -> Option<u32> {
-        let known = self.symbols.find(text);
-        known.or_else(|| self.new_symbol(|symbols| symbols.add(text)))
+    pub(super) fn cell_of_text(&mut self, text: &str) -> Option<u32> {
+        if let Some(id) = self.symbols.cell(text) {
+            return Some(id);
+        }
+        let id = self.new_symbol(|symbols| symbols.add(text))?;
+        self.symbols.mark_used(id);
+        Some(id)
     }
 
     put!(

@@ -144,12 +144,11 @@ impl Producer {
             let reason = format!("designated timestamp {value} lies before 1970");
             return Err(self.refuse_row("", reason));
         }
-        if self.tables[self.current].columns_set() == 0 {
+        let table = &mut self.tables[self.current];
+        if table.columns_set() == 0 {
             return Err(self.refuse_row("", "a row needs at least one column".to_owned()));
         }
-        let outcome = self.tables[self.current]
-            .column("", ty, |_| Ok(()))
-            .map(|buffer| buffer.push_i64(value));
+        let outcome = table.designated(ty).map(|buffer| buffer.push_i64(value));
         match outcome {
             Ok(()) => self.end_row(Some(timestamp)),
             Err(reason) => Err(self.refuse_row("", reason)),
@@ -165,7 +164,8 @@ impl Producer {
         if self.options.keys.stamp_at_now {
             return self.at(self.stamp_of_now());
         }
-        if self.tables[self.current].columns_set() == 0 {
+        let table = &mut self.tables[self.current];
+        if table.columns_set() == 0 {
             return Err(self.refuse_row("", "a row needs at least one column".to_owned()));
         }
         self.end_row(None)

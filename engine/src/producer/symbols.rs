@@ -3,6 +3,9 @@
 //! Ids are dense from 0 and valid for this producer only; the shard translates them. A batch lists
 //! the text of every symbol it uses, so that it can be read without this table. The table is begun
 //! anew with every dictionary epoch of the slot, or it would grow for ever.
+//!
+//! Rows repeat their symbols: a small cache by a hash of a symbol's ends answers for those, without
+//! a hash of all of the text and a probe of the table.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -10,10 +13,12 @@ use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
 use super::handles::Handles;
-use super::names::same;
+use super::names::same_bytes;
 
 /// Most symbols of a producer: the slot's dictionary takes no more.
 const SYMBOLS_MAX: usize = 1_000_000;
+/// Places of the cache, a power of two: 4 KiB, which stay in the first level.
+const CACHE_PLACES: usize = 1024;
 
 #[derive(Debug)]
 struct Symbol {
@@ -36,8 +41,11 @@ pub(super) struct Mark {
 pub(super) struct Symbols {
     hasher: FixedState,
     index: HashTable<u32>,
+    /// Ids by [`place`], of symbols seen last. Any id may stand anywhere, also one of a table
+    /// before: the text decides.
+    cache: Box<[u32; CACHE_PLACES]>,
     entries: Vec<Symbol>,
-    text: String,
+    text: Vec<u8>,
     used: Vec<u32>,
     used_bytes: usize,
     batch: u64,
@@ -57,8 +65,9 @@ impl Default for Symbols {
         Self {
             hasher: FixedState::with_seed(crate::io::sys::random_u64()),
             index: HashTable::new(),
+            cache: Box::new([0; CACHE_PLACES]),
             entries: Vec::new(),
-            text: String::new(),
+            text: Vec::new(),
             used: Vec::new(),
             used_bytes: 0,
             batch: 1,
@@ -75,7 +84,28 @@ impl Symbols {
     /// The id of `text`, noted as used by this batch; `None` if it is not in the table.
     #[inline]
     pub(super) fn cell(&mut self, text: &str) -> Option<u32> {
+        let place = place(text.as_bytes());
+        let id = self.cache[place];
+        if let Some(symbol) = self.entries.get_mut(id as usize)
+            && self
+                .text
+                .get(symbol.start..symbol.start + symbol.bytes)
+                .is_some_and(|known| same_bytes(known, text.as_bytes()))
+        {
+            if symbol.batch != self.batch {
+                symbol.batch = self.batch;
+                self.used_bytes += symbol.bytes;
+                self.used.push(id);
+            }
+            return Some(id);
+        }
+        self.cell_uncached(text, place)
+    }
+
+    #[cold]
+    fn cell_uncached(&mut self, text: &str, place: usize) -> Option<u32> {
         let id = self.find(text)?;
+        self.cache[place] = id;
         self.mark_used(id);
         Some(id)
     }
@@ -88,12 +118,15 @@ impl Symbols {
 
     #[inline]
     fn find_hashed(&self, text: &str, hash: u64) -> Option<u32> {
-        let (symbols, all) = (&self.entries, &self.text);
         let found = self.index.find(hash, |id| {
-            let symbol = &symbols[*id as usize];
-            symbol.hash == hash && same(&all[symbol.start..symbol.start + symbol.bytes], text)
+            let symbol = &self.entries[*id as usize];
+            symbol.hash == hash && self.bytes(symbol) == text.as_bytes()
         });
         found.copied()
+    }
+
+    fn bytes(&self, symbol: &Symbol) -> &[u8] {
+        &self.text[symbol.start..symbol.start + symbol.bytes]
     }
 
     /// Notes the symbol as used by this batch.
@@ -142,7 +175,7 @@ impl Symbols {
         let hash = self.hasher.hash_one(text.as_bytes());
         let id = u32::try_from(self.entries.len()).ok()?;
         let start = self.text.len();
-        self.text.push_str(text);
+        self.text.extend_from_slice(text.as_bytes());
         self.entries.push(Symbol {
             start,
             bytes: text.len(),
@@ -197,11 +230,9 @@ impl Symbols {
     }
 
     /// The batch's symbols in order of first use.
-    pub(super) fn used(&self) -> impl Iterator<Item = (u32, &str)> {
-        self.used.iter().map(|id| {
-            let symbol = &self.entries[*id as usize];
-            (*id, &self.text[symbol.start..symbol.start + symbol.bytes])
-        })
+    pub(super) fn used(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        let entry = |id: &u32| (*id, self.bytes(&self.entries[*id as usize]));
+        self.used.iter().map(entry)
     }
 
     /// Number of the batch's symbols and the bytes of their text.
@@ -261,6 +292,30 @@ impl Symbols {
     }
 }
 
+/// The place of a symbol in the cache, by its length and its ends: all of it up to 16 bytes.
+#[inline]
+fn place(text: &[u8]) -> usize {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (first, last) = match (text.first_chunk::<8>(), text.last_chunk::<8>()) {
+        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        _ => short_ends(text),
+    };
+    let mixed = (first ^ last.rotate_left(29) ^ text.len() as u64).wrapping_mul(FACTOR);
+    // The upper bits depend on all of the lower ones.
+    usize::try_from(mixed >> 54).expect("10 bits") % CACHE_PLACES
+}
+
+/// The ends of a text of less than 8 bytes.
+#[inline]
+fn short_ends(text: &[u8]) -> (u64, u64) {
+    if let (Some(first), Some(last)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
+        let word = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
+        return (word(first), word(last));
+    }
+    let byte = |at: usize| u64::from(text.get(at).copied().unwrap_or(0));
+    (byte(0) | byte(1) << 8 | byte(2) << 16, 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,7 +337,7 @@ mod tests {
         assert_eq!(ids, [0, 1, 0, 2]);
         assert_eq!(
             symbols.used().collect::<Vec<_>>(),
-            [(0, "b"), (1, "a"), (2, "")]
+            [(0, &b"b"[..]), (1, b"a"), (2, b"")]
         );
         symbols.next_batch(1, 0);
         assert_eq!(symbols.cell("a"), Some(1));
@@ -290,7 +345,7 @@ mod tests {
         assert_eq!(symbols.cell("new"), None);
         assert_eq!(cell(&mut symbols, "new"), 3);
         symbols.rewind(mark);
-        assert_eq!(symbols.used().collect::<Vec<_>>(), [(1, "a")]);
+        assert_eq!(symbols.used().collect::<Vec<_>>(), [(1, &b"a"[..])]);
         assert_eq!(symbols.used_size(), (1, 1));
         assert_eq!(symbols.cell("new"), None, "its row brought it");
         assert_eq!(cell(&mut symbols, "other"), 3);
@@ -323,7 +378,7 @@ mod tests {
         symbols.next_batch(2, 7);
         assert_eq!((symbols.cell("b"), symbols.number()), (None, 1));
         assert_eq!(cell(&mut symbols, "b"), 0);
-        assert_eq!(symbols.used().collect::<Vec<_>>(), [(0, "b")]);
+        assert_eq!(symbols.used().collect::<Vec<_>>(), [(0, &b"b"[..])]);
         symbols.next_batch(3, 7);
         assert_eq!((symbols.cell("b"), symbols.number()), (Some(0), 1));
         assert_eq!(symbols.pending(2), 1);
@@ -349,5 +404,49 @@ mod tests {
             (symbols.id_of(handle), symbols.handles.text(handle)),
             (Some(1), "x")
         );
+    }
+
+    #[test]
+    fn the_cache_never_answers_for_another_text() {
+        let mut symbols = Symbols::default();
+        for epoch in 0..2 {
+            symbols.next_batch(1, epoch);
+            let mut known = std::collections::HashMap::new();
+            // Many more than places, of all lengths, some with the same ends.
+            for n in (0..5000_u32).chain(0..5000) {
+                let text = match n % 4 {
+                    0 => format!("{}", n + u32::try_from(epoch).unwrap()),
+                    1 => format!("SYM{n:05}"),
+                    2 => format!("begin-{n}-and the same end"),
+                    _ => "x".repeat(n as usize % 40),
+                };
+                let next = u32::try_from(known.len()).unwrap();
+                let expected = *known.entry(text.clone()).or_insert(next);
+                assert_eq!(cell(&mut symbols, &text), expected, "{text}");
+            }
+            assert_eq!(symbols.used().count(), known.len());
+        }
+    }
+
+    #[test]
+    fn a_text_that_was_left_out_is_not_found_in_the_cache() {
+        let mut symbols = Symbols::default();
+        cell(&mut symbols, "a");
+        let mark = symbols.mark();
+        cell(&mut symbols, "new");
+        assert_eq!(symbols.cell("new"), Some(1));
+        symbols.rewind(mark);
+        assert_eq!(symbols.cell("new"), None);
+        assert_eq!([cell(&mut symbols, "b"), cell(&mut symbols, "new")], [1, 2]);
+    }
+
+    #[test]
+    fn symbols_that_rows_alternate_between_have_places_of_their_own() {
+        let mut places: Vec<usize> = (0..64)
+            .map(|n| place(format!("SYM{n:04}").as_bytes()))
+            .collect();
+        places.sort_unstable();
+        places.dedup();
+        assert!(places.len() > 56, "{} places for 64 symbols", places.len());
     }
 }

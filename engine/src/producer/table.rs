@@ -40,6 +40,8 @@ pub(super) struct Table {
     warm_rows: usize,
     /// Encoded bytes when they were last asked for.
     pub(super) bytes_seen: usize,
+    /// Place of the designated timestamp, `usize::MAX` before a row has had one.
+    designated: usize,
 }
 
 impl Table {
@@ -54,6 +56,7 @@ impl Table {
             known: 0,
             warm_rows: 0,
             bytes_seen: 0,
+            designated: usize::MAX,
         }
     }
 
@@ -104,6 +107,26 @@ impl Table {
         self.next = index + 1;
         self.set += 1;
         Ok(&mut column.buffer)
+    }
+
+    /// The buffer of the row's designated timestamp, as [`column`](Self::column) finds it.
+    #[inline]
+    pub(super) fn designated(&mut self, ty: ColumnType) -> Result<&mut ColumnBuffer, String> {
+        let (place, rows) = (self.designated, self.rows);
+        let fits =
+            |column: &Column| column.buffer.column_type() == ty && column.buffer.rows() == rows;
+        if self.columns.get(place).is_some_and(fits) {
+            self.set += 1;
+            return Ok(&mut self.columns[place].buffer);
+        }
+        self.find_designated(ty)
+    }
+
+    #[cold]
+    fn find_designated(&mut self, ty: ColumnType) -> Result<&mut ColumnBuffer, String> {
+        self.column("", ty, |_| Ok(()))?;
+        self.designated = self.next - 1;
+        Ok(&mut self.columns[self.designated].buffer)
     }
 
     /// The place of a column, made if it is new; outside rows.
@@ -193,6 +216,9 @@ impl Table {
     pub(super) fn drop_row(&mut self) {
         let rows = self.rows;
         self.columns.truncate(self.known);
+        if self.designated >= self.known {
+            self.designated = usize::MAX;
+        }
         for column in &mut self.columns {
             column.buffer.truncate(rows);
         }
