@@ -23,6 +23,17 @@ pub enum Pressure {
     },
 }
 
+impl Pressure {
+    fn way_out(self) -> &'static str {
+        match self {
+            Self::Publishing | Self::Reconnecting { .. } => {
+                "Raise sf_max_total_bytes, or find out why the server does not acknowledge"
+            }
+            Self::Repairing => "Look at the disk: Engine::last_failure names the operation",
+        }
+    }
+}
+
 /// Everything that can go wrong, sorted by cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -31,9 +42,9 @@ pub enum Error {
     /// is larger than the intake ring: then `rows_accepted` tells.
     #[error(
         "back-pressure ({pressure:?}): no room for {batch_bytes} bytes after {waited_millis} ms \
-         (sf_append_deadline_millis); {}. Raise sf_max_total_bytes, or find out why the server \
-         does not acknowledge",
-        kept(*rows_accepted)
+         (sf_append_deadline_millis); {}. {}",
+        kept(*rows_accepted),
+        pressure.way_out()
     )]
     Backpressure {
         /// What the engine is waiting for.
