@@ -16,7 +16,7 @@ fn check(config: &Config) {
     }
     assert!(config.segment_bytes >= 64 << 10 && config.segment_bytes.is_multiple_of(4096));
     assert!(config.total_bytes >= config.segment_bytes);
-    assert!(config.intake_ring_bytes.is_power_of_two() && config.intake_ring_bytes >= 4096);
+    assert!(config.intake.ring_bytes.is_power_of_two() && config.intake.ring_bytes >= 4096);
     assert!(!config.auth_timeout.is_zero() && !config.connect_timeout.is_zero());
     assert!(!config.sync_interval.is_zero() && !config.backoff_initial.is_zero());
     assert!(config.max_frame_rejections > 0 && config.memory_budget_bytes >= 1 << 20);
