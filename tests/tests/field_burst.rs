@@ -35,12 +35,13 @@ fn resident() -> u64 {
 
 /// A burst at the opening of the market: an unbounded queue, growing delay, silent staleness.
 ///
-/// A slow server, a steady rate, then a burst as fast as it goes of twice the cap. The delay shows while it lasts, and a full engine says so.
+/// A server that confirms late, a steady rate, then a burst as fast as it goes of twice the cap. The
+/// delay shows while it lasts, and a full engine says so.
 #[test]
 fn burst_bounded() {
     let dir = loadgen::scratch();
     let (script, store) = (dir.path().join("slow"), dir.path().join("store"));
-    std::fs::write(&script, "start -> slow-read 20000 1ms\n").expect("a script");
+    std::fs::write(&script, "start -> delay 100ms\n").expect("a script");
     let mut sink = Running::start(
         Command::new(binary())
             .args(["sink", "--listen", "127.0.0.1:0", "--decode", "--script"])

@@ -55,7 +55,7 @@ impl Producer {
             self.triggers.since = coarse_nanos();
         }
         if self.rows >= self.triggers.rows || self.is_too_old() || self.has_too_many_bytes() {
-            self.auto_publish()?;
+            self.publish()?;
         }
         Ok(())
     }
@@ -88,10 +88,6 @@ impl Producer {
             };
             self.triggers.buffered += table.bytes_seen;
         }
-    }
-
-    fn auto_publish(&mut self) -> Result<(), Error> {
-        self.publish().map(drop)
     }
 
     /// Bytes of the buffered rows as they are encoded (symbols at four bytes each).

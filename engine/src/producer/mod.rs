@@ -8,8 +8,6 @@
 mod arrow;
 mod auto_flush;
 mod chunk;
-mod chunk_publish;
-mod chunk_stamps;
 mod handles;
 mod names;
 mod parts;
@@ -36,7 +34,7 @@ pub use receipt::Receipt;
 pub use timestamp::{Timestamp, TimestampMicros, TimestampNanos};
 
 use self::auto_flush::Triggers;
-use self::chunk_publish::Scratch;
+use self::chunk::Scratch;
 use self::parts::Pieces;
 use self::plan::Plan;
 use self::stamps::Stamps;

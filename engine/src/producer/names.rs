@@ -1,5 +1,11 @@
 //! Comparing short names fast: rows repeat their columns, so almost every comparison is of equal
-//! names of a few bytes, where a call of `memcmp` costs more than the comparison.
+//! names of a few bytes, where a call of `memcmp` costs more than the comparison. And judging new
+//! ones.
+
+use forebay_wire::names;
+
+/// Longest symbol in bytes (protocol.md section 9).
+const SYMBOL_BYTES_MAX: usize = 1 << 20;
 
 /// Whether two names are equal.
 #[inline]
@@ -26,6 +32,33 @@ pub(super) fn same_bytes(a: &[u8], b: &[u8]) -> bool {
 #[inline]
 fn ends<const N: usize>(bytes: &[u8]) -> (Option<&[u8; N]>, Option<&[u8; N]>) {
     (bytes.first_chunk(), bytes.last_chunk())
+}
+
+pub(super) fn check_length(name: &str, limit: usize) -> Result<(), String> {
+    if name.len() > limit {
+        return Err(format!(
+            "a name of {} bytes, at most {limit} (max_name_len)",
+            name.len()
+        ));
+    }
+    Ok(())
+}
+
+/// What is wrong with the name of a new column.
+pub(super) fn check_column(name: &str, limit: usize) -> Result<(), String> {
+    names::check_column(name).map_err(|error| error.to_string())?;
+    check_length(name, limit)
+}
+
+/// What is wrong with a symbol of so many bytes.
+#[inline]
+pub(super) fn check_symbol(bytes: usize) -> Result<(), String> {
+    if bytes > SYMBOL_BYTES_MAX {
+        return Err(format!(
+            "a symbol of {bytes} bytes, at most {SYMBOL_BYTES_MAX}"
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

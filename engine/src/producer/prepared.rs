@@ -8,8 +8,7 @@ use forebay_wire::names;
 use forebay_wire::types::ColumnType;
 
 use super::Producer;
-use super::row::check_length;
-use super::setters::SYMBOL_BYTES_MAX;
+use super::names::{check_column, check_symbol};
 use crate::error::Error;
 
 /// A table, from [`Producer::prepare`].
@@ -50,7 +49,7 @@ impl Producer {
     /// Looks a table up once, for [`row`](Self::row).
     pub fn prepare(&mut self, table: &str) -> Result<TableId, Error> {
         self.not_in_a_row()?;
-        self.switch_table(table)?;
+        self.go_to_table(table)?;
         Ok(TableId {
             owner: self.id,
             index: u32::try_from(self.current).expect("tables are bounded"),
@@ -76,15 +75,11 @@ impl Producer {
         }
         let limit = self.options.name_bytes_max;
         let place = &mut self.tables[table.index as usize];
-        let check = |name: &str| {
-            names::check_column(name).map_err(|error| error.to_string())?;
-            check_length(name, limit)
-        };
         // A name that is known was checked when it was new, but for the designated timestamp's.
         let known = if name.is_empty() {
             Err(names::NameError::Empty.to_string())
         } else {
-            place.index_of(name, ty, check)
+            place.index_of(name, ty, |name| check_column(name, limit))
         };
         match known {
             Ok(index) => Ok(ColumnId {
@@ -108,12 +103,7 @@ impl Producer {
             column: String::new(),
             reason,
         };
-        if text.len() > SYMBOL_BYTES_MAX {
-            let bytes = text.len();
-            return Err(refused(format!(
-                "a symbol of {bytes} bytes, at most {SYMBOL_BYTES_MAX}"
-            )));
-        }
+        check_symbol(text.len()).map_err(refused)?;
         match self.symbols.handle(text) {
             Some(id) => Ok(Symbol { owner: self.id, id }),
             None => Err(refused(
@@ -130,7 +120,7 @@ impl Producer {
     pub fn warm(&mut self, tables: &[&str], rows: usize) -> Result<(), Error> {
         self.not_in_a_row()?;
         for name in tables {
-            self.switch_table(name)?;
+            self.go_to_table(name)?;
         }
         for table in &mut self.tables {
             table.warm(rows);

@@ -33,6 +33,11 @@ impl Producer {
     pub fn publish(&mut self) -> Result<Receipt, Error> {
         let outcome = self.hand_over(self.options.append_deadline);
         outcome.inspect_err(|error| self.count_refusal(error))?;
+        self.published_receipt()
+    }
+
+    /// The receipt of what was published, once it is where publishing returns.
+    pub(super) fn published_receipt(&self) -> Result<Receipt, Error> {
         let receipt = self.receipt();
         if self.options.publish_stable {
             receipt.wait(Stage::Stable, self.options.flush_limit)?;
@@ -56,11 +61,10 @@ impl Producer {
         outcome.inspect_err(|error| self.count_refusal(error))
     }
 
-    /// Publishes and waits: for written with `sf_dir`, for stable with `sf_durability=flush` or
     /// Publishes and waits: for stable with `sf_durability=flush` or `append`, else for accepted
     /// where that survives the process (`intake=file`) or there is no journal, and for written with
-    /// `intake=memory`. A wait ends after `sf_append_deadline_millis` (30 s
-    /// at least) with [`Error::Timeout`]; the batch is then still on its way.
+    /// `intake=memory`. A wait ends after `sf_append_deadline_millis` (30 s at least) with
+    /// [`Error::Timeout`]; the batch is then still on its way.
     pub fn flush(&mut self) -> Result<(), Error> {
         let receipt = self.publish()?;
         receipt.wait(self.options.flush_stage, self.options.flush_limit)

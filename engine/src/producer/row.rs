@@ -9,7 +9,7 @@ use forebay_wire::names;
 use forebay_wire::types::ColumnType;
 
 use super::Producer;
-use super::names::same;
+use super::names::{check_column, check_length, same};
 use super::table::Table;
 use super::timestamp::Timestamp;
 use crate::error::Error;
@@ -27,21 +27,28 @@ impl Producer {
                                       discard_row() first",
             ));
         }
-        let again = self
-            .tables
-            .get(self.current)
-            .is_some_and(|table| same(&table.name, name));
-        if !again {
-            self.switch_table(name)?;
-        }
+        self.go_to_table(name)?;
         self.tables[self.current].begin_row();
         self.symbol_mark = self.symbols.mark();
         self.row_open = true;
         Ok(self)
     }
 
+    /// Makes `name` the current table.
+    #[inline]
+    pub(super) fn go_to_table(&mut self, name: &str) -> Result<(), Error> {
+        let is_there = self
+            .tables
+            .get(self.current)
+            .is_some_and(|table| same(&table.name, name));
+        if is_there {
+            return Ok(());
+        }
+        self.switch_table(name)
+    }
+
     #[cold]
-    pub(super) fn switch_table(&mut self, name: &str) -> Result<(), Error> {
+    fn switch_table(&mut self, name: &str) -> Result<(), Error> {
         if let Some(index) = self.tables.iter().position(|table| same(&table.name, name)) {
             self.current = index;
             return Ok(());
@@ -82,12 +89,8 @@ impl Producer {
         }
         let limit = self.options.name_bytes_max;
         let table = &mut self.tables[self.current];
-        let check = |name: &str| {
-            names::check_column(name).map_err(|error| error.to_string())?;
-            check_length(name, limit)
-        };
         let outcome = table
-            .column(name, ty, check)
+            .column(name, ty, |name| check_column(name, limit))
             .and_then(|buffer| push(buffer).map_err(|error| error.to_string()));
         match outcome {
             Ok(()) => Ok(self),
@@ -190,14 +193,4 @@ impl Producer {
             Err(reason) => Err(self.refuse_row("", reason)),
         }
     }
-}
-
-pub(super) fn check_length(name: &str, limit: usize) -> Result<(), String> {
-    if name.len() > limit {
-        return Err(format!(
-            "a name of {} bytes, at most {limit} (max_name_len)",
-            name.len()
-        ));
-    }
-    Ok(())
 }

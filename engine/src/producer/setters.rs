@@ -5,12 +5,10 @@ use std::net::Ipv4Addr;
 use forebay_wire::encode::ColumnBuffer;
 use forebay_wire::types::ColumnType;
 
+use super::names::check_symbol;
 use super::timestamp::Timestamp;
 use super::{Producer, Symbols};
 use crate::error::Error;
-
-/// Longest symbol in bytes (protocol.md section 9).
-pub(super) const SYMBOL_BYTES_MAX: usize = 1 << 20;
 
 macro_rules! setter {
     ($(#[$doc:meta])* $name:ident $opt:ident($($arg:ident: $ty:ty),*) $column:ident, try $push:expr) => {
@@ -55,9 +53,7 @@ impl Producer {
         if !self.row_open {
             return Err(Error::Misuse("a column before table()"));
         }
-        if value.len() > SYMBOL_BYTES_MAX {
-            let bytes = value.len();
-            let reason = format!("a symbol of {bytes} bytes, at most {SYMBOL_BYTES_MAX}");
+        if let Err(reason) = check_symbol(value.len()) {
             return Err(self.refuse_row(name, reason));
         }
         let id = match self.symbols.cell(value) {

@@ -23,8 +23,26 @@ pub(super) struct Stamps {
     pub(super) receive_time: Option<String>,
     past_max: Option<i64>,
     future_max: Option<i64>,
-    /// Numbers taken and not used.
-    numbers: std::ops::Range<i64>,
+    pub(super) numbers: Numbers,
+}
+
+/// Numbers taken and not used.
+#[derive(Debug)]
+pub(super) struct Numbers(std::ops::Range<i64>);
+
+impl Numbers {
+    /// The next number.
+    pub(super) fn take(&mut self) -> i64 {
+        if self.0.is_empty() {
+            // Whoever comes first sets the start; nobody sees a number twice.
+            let _ = NEXT.compare_exchange(0, now(), Ordering::AcqRel, Ordering::Acquire);
+            let first = NEXT.fetch_add(BLOCK, Ordering::AcqRel);
+            self.0 = first..first + BLOCK;
+        }
+        let number = self.0.start;
+        self.0.start += 1;
+        number
+    }
 }
 
 impl Stamps {
@@ -36,25 +54,13 @@ impl Stamps {
             receive_time: keys.receive_time.clone(),
             past_max: keys.past_max.map(nanos),
             future_max: keys.future_max.map(nanos),
-            numbers: 0..0,
+            numbers: Numbers(0..0),
         };
         let any = stamps.row_seq.is_some()
             || stamps.receive_time.is_some()
             || stamps.past_max.is_some()
             || stamps.future_max.is_some();
         any.then(|| Box::new(stamps))
-    }
-
-    pub(super) fn number(&mut self) -> i64 {
-        if self.numbers.is_empty() {
-            // Whoever comes first sets the start; nobody sees a number twice.
-            let _ = NEXT.compare_exchange(0, now(), Ordering::AcqRel, Ordering::Acquire);
-            let first = NEXT.fetch_add(BLOCK, Ordering::AcqRel);
-            self.numbers = first..first + BLOCK;
-        }
-        let number = self.numbers.start;
-        self.numbers.start += 1;
-        number
     }
 
     /// Why a designated timestamp is refused at this time.
@@ -95,24 +101,23 @@ impl Producer {
         let Some(stamps) = &mut self.stamps else {
             return Ok(());
         };
-        if let Some(reason) = timestamp.and_then(|timestamp| stamps.judge(timestamp, now())) {
+        let now = now();
+        if let Some(reason) = timestamp.and_then(|timestamp| stamps.judge(timestamp, now)) {
             return Err((String::new(), reason));
         }
         let table = &mut self.tables[self.current];
-        let added = [
-            (stamps.row_seq.clone(), ColumnType::Long),
-            (stamps.receive_time.clone(), ColumnType::TimestampNanos),
-        ];
-        for (name, ty) in added {
-            let Some(name) = name else { continue };
-            let value = match ty {
-                ColumnType::Long => stamps.number(),
-                _ => now(),
-            };
-            match table.column(&name, ty, |_| Ok(())) {
-                Ok(buffer) => buffer.push_i64(value),
-                Err(reason) => return Err((name, reason)),
+        let mut add = |name: &str, ty, value| match table.column(name, ty, |_| Ok(())) {
+            Ok(buffer) => {
+                buffer.push_i64(value);
+                Ok(())
             }
+            Err(reason) => Err((name.to_owned(), reason)),
+        };
+        if let Some(name) = &stamps.row_seq {
+            add(name, ColumnType::Long, stamps.numbers.take())?;
+        }
+        if let Some(name) = &stamps.receive_time {
+            add(name, ColumnType::TimestampNanos, now)?;
         }
         Ok(())
     }

@@ -5,13 +5,9 @@
 
 use std::ops::Range;
 
+use super::form::{NAN_32, NAN_64, value_width};
 use super::nulls::NullBits;
 use crate::types::ColumnType;
-
-/// The 32-bit quiet NaN that means NULL.
-const NAN_32: u32 = 0x7fc0_0000;
-/// The 64-bit quiet NaN that means NULL.
-const NAN_64: u64 = 0x7ff8_0000_0000_0000;
 
 /// A growing column.
 ///
@@ -174,11 +170,7 @@ impl ColumnBuffer {
 
     /// Bytes per value in `data`; `None` for booleans and for types with `ends`.
     fn value_width(&self) -> Option<usize> {
-        match self.ty {
-            ColumnType::Symbol => Some(4),
-            ColumnType::Geohash => Some(usize::from(self.parameter.div_ceil(8))),
-            ty => ty.fixed_width(),
-        }
+        value_width(self.ty, self.parameter)
     }
 
     /// Adds a BOOLEAN.

@@ -22,6 +22,7 @@
 mod block;
 mod column;
 mod error;
+mod form;
 mod nulls;
 mod numbers;
 mod slices;
@@ -34,3 +35,4 @@ pub use column::ColumnBuffer;
 pub use error::PushError;
 pub use slices::{SliceColumn, Values};
 pub use validity::Validity;
+pub use varlen::{ARRAY_BYTES_MAX, ARRAY_DIM_MAX, ARRAY_DIMS_MAX};

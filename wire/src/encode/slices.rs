@@ -7,11 +7,9 @@
 
 use std::ops::Range;
 
+use super::form::{NAN_32, NAN_64, has_bitmap, has_sentinel, parameter_len, value_width};
 use super::validity::Validity;
 use crate::types::ColumnType;
-
-const NAN_32: f32 = f32::from_bits(0x7fc0_0000);
-const NAN_64: f64 = f64::from_bits(0x7ff8_0000_0000_0000);
 
 /// The values of a column, one per row (those of null rows are ignored).
 #[derive(Clone, Copy, Debug)]
@@ -121,38 +119,8 @@ impl SliceColumn<'_> {
         self.validity.map_or(0, |valid| valid.nulls(rows))
     }
 
-    /// Whether nulls of this type are sentinels.
-    fn has_sentinel(&self) -> bool {
-        matches!(
-            self.ty,
-            ColumnType::Boolean
-                | ColumnType::Byte
-                | ColumnType::Short
-                | ColumnType::Char
-                | ColumnType::Int
-                | ColumnType::Long
-                | ColumnType::Float
-                | ColumnType::Double
-        )
-    }
-
-    /// As in [`ColumnBuffer`](super::ColumnBuffer): a geohash that fills its bytes always has one.
     fn has_bitmap(&self, nulls: usize) -> bool {
-        let aligned = self.ty == ColumnType::Geohash && self.parameter.is_multiple_of(8);
-        aligned || (nulls > 0 && !self.has_sentinel())
-    }
-
-    fn parameter_len(&self) -> usize {
-        usize::from(self.ty == ColumnType::Geohash || self.ty.decimal_limits().is_some())
-    }
-
-    /// Bytes of one value; `None` where it differs from row to row, or is a bit.
-    fn width(&self) -> Option<usize> {
-        match self.ty {
-            ColumnType::Symbol => Some(4),
-            ColumnType::Geohash => Some(usize::from(self.parameter.div_ceil(8))),
-            ty => ty.fixed_width(),
-        }
+        has_bitmap(self.ty, self.parameter, nulls)
     }
 
     /// Bytes that [`encode`](Self::encode) writes for `rows`, symbols at four bytes each.
@@ -163,16 +131,16 @@ impl SliceColumn<'_> {
         } else {
             0
         };
-        let present = if self.has_sentinel() {
+        let present = if has_sentinel(self.ty) {
             rows.len()
         } else {
             rows.len() - nulls
         };
-        1 + bitmap + self.parameter_len() + self.data_len(rows, nulls, present)
+        1 + bitmap + parameter_len(self.ty) + self.data_len(rows, nulls, present)
     }
 
     fn data_len(&self, rows: Range<usize>, nulls: usize, present: usize) -> usize {
-        if let Some(width) = self.width() {
+        if let Some(width) = value_width(self.ty, self.parameter) {
             return width * present;
         }
         match self.values {
@@ -242,7 +210,7 @@ impl SliceColumn<'_> {
             }
             at += bytes;
         }
-        if self.parameter_len() > 0 {
+        if parameter_len(self.ty) > 0 {
             out[at] = self.parameter;
             at += 1;
         }
@@ -261,8 +229,22 @@ impl SliceColumn<'_> {
             Values::U16(v) => self.write_fixed(v, rows, nulls, 0, out, u16::to_le_bytes),
             Values::I32(v) => self.write_fixed(v, rows, nulls, i32::MIN, out, i32::to_le_bytes),
             Values::I64(v) => self.write_fixed(v, rows, nulls, i64::MIN, out, i64::to_le_bytes),
-            Values::F32(v) => self.write_fixed(v, rows, nulls, NAN_32, out, f32::to_le_bytes),
-            Values::F64(v) => self.write_fixed(v, rows, nulls, NAN_64, out, f64::to_le_bytes),
+            Values::F32(v) => self.write_fixed(
+                v,
+                rows,
+                nulls,
+                f32::from_bits(NAN_32),
+                out,
+                f32::to_le_bytes,
+            ),
+            Values::F64(v) => self.write_fixed(
+                v,
+                rows,
+                nulls,
+                f64::from_bits(NAN_64),
+                out,
+                f64::to_le_bytes,
+            ),
             Values::U32(v) => self.write_fixed(v, rows, nulls, 0, out, u32::to_le_bytes),
             Values::U128(v) => self.write_fixed(v, rows, nulls, 0, out, u128::to_le_bytes),
             Values::I128(v) => self.write_fixed(v, rows, nulls, 0, out, i128::to_le_bytes),
@@ -295,7 +277,7 @@ impl SliceColumn<'_> {
             for (cell, value) in cells.iter_mut().zip(&values[rows]) {
                 *cell = bytes(*value);
             }
-        } else if self.has_sentinel() {
+        } else if has_sentinel(self.ty) {
             for (cell, row) in cells.iter_mut().zip(rows) {
                 let value = if self.is_valid(row) {
                     values[row]

@@ -3,12 +3,12 @@
 use super::{ColumnBuffer, PushError};
 use crate::types::ColumnType;
 
-/// Most dimensions of an array.
-const DIMS_MAX: usize = 32;
-/// Longest dimension that clients send.
-const DIM_MAX: usize = 268_435_455;
+/// Most dimensions of an array (protocol.md section 8).
+pub const ARRAY_DIMS_MAX: usize = 32;
+/// Longest dimension of an array that clients send.
+pub const ARRAY_DIM_MAX: usize = 268_435_455;
 /// Most bytes of an array's elements that clients send.
-const ARRAY_BYTES_MAX: usize = 512 << 20;
+pub const ARRAY_BYTES_MAX: usize = 512 << 20;
 
 impl ColumnBuffer {
     /// Adds a VARCHAR.
@@ -57,7 +57,7 @@ impl ColumnBuffer {
     ) -> Result<(), PushError> {
         let expected = element_count(shape)?;
         let start = self.data.len();
-        // At most 32, and each at most `DIM_MAX`: nothing is cut.
+        // At most 32, and each at most `ARRAY_DIM_MAX`: nothing is cut.
         self.data.push(u8::try_from(shape.len()).unwrap_or(0));
         for length in shape {
             let length = i32::try_from(*length).unwrap_or(0);
@@ -94,13 +94,13 @@ impl ColumnBuffer {
 }
 
 fn element_count(shape: &[usize]) -> Result<usize, PushError> {
-    if shape.is_empty() || shape.len() > DIMS_MAX {
+    if shape.is_empty() || shape.len() > ARRAY_DIMS_MAX {
         return Err(PushError::ArrayRank { rank: shape.len() });
     }
     let mut count = 1_usize;
     for length in shape {
         count = count.checked_mul(*length).ok_or(PushError::ArrayTooLarge)?;
-        if *length > DIM_MAX || count > ARRAY_BYTES_MAX / 8 {
+        if *length > ARRAY_DIM_MAX || count > ARRAY_BYTES_MAX / 8 {
             return Err(PushError::ArrayTooLarge);
         }
     }

@@ -1,6 +1,7 @@
 //! From a filled column to the bytes of its block.
 
 use super::ColumnBuffer;
+use super::form::{has_bitmap, parameter_len};
 use crate::types::ColumnType;
 use crate::{gorilla, varint};
 
@@ -12,7 +13,7 @@ impl ColumnBuffer {
             ColumnType::Varchar | ColumnType::Binary => 4 * (self.ends.len() + 1),
             _ => 0,
         };
-        self.null_section_len() + self.parameter_len() + offsets + self.data.len()
+        self.null_section_len() + parameter_len(self.ty) + offsets + self.data.len()
     }
 
     /// Writes null section and data at the start of `out` and returns the bytes written.
@@ -28,7 +29,7 @@ impl ColumnBuffer {
         let (out, _) = out.split_at_mut(length);
         let (nulls, rest) = out.split_at_mut(self.null_section_len());
         self.write_nulls(nulls);
-        let (parameter, rest) = rest.split_at_mut(self.parameter_len());
+        let (parameter, rest) = rest.split_at_mut(parameter_len(self.ty));
         parameter.fill(self.parameter_on_wire());
         let (offsets, data) = rest.split_at_mut(rest.len() - self.data.len());
         self.write_offsets(offsets);
@@ -88,11 +89,8 @@ impl ColumnBuffer {
         self.write_nulls(&mut out[start..]);
     }
 
-    /// Whether the column needs a bitmap. A geohash whose bits fill its bytes always has one: its
-    /// largest value would be the sentinel.
     fn has_bitmap(&self) -> bool {
-        let aligned = self.ty == ColumnType::Geohash && self.parameter.is_multiple_of(8);
-        self.nulls.count() > 0 || aligned
+        has_bitmap(self.ty, self.parameter, self.nulls.count())
     }
 
     fn null_section_len(&self) -> usize {
@@ -109,12 +107,6 @@ impl ColumnBuffer {
         if bitmap {
             self.nulls.write(self.rows, &mut out[1..]);
         }
-    }
-
-    /// Bytes between null section and data: a decimal's scale, a geohash's precision (whose
-    /// varint is one byte).
-    fn parameter_len(&self) -> usize {
-        usize::from(self.ty == ColumnType::Geohash || self.ty.decimal_limits().is_some())
     }
 
     /// A geohash column that never had a value has to name some precision.

@@ -1,21 +1,21 @@
 //! From a chunk to entries in the ring: symbols to the producer's ids, then one copy.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use forebay_wire::encode::{SliceColumn, Values, block_head_len, write_block_head};
 
-use super::chunk::{Chunk, Column, Symbols as Texts};
-use super::chunk_stamps::Added;
-use super::parts::Rows;
-use super::plan::size;
-use super::{Plan, Producer, Receipt, Symbols};
+use super::stamps::Added;
+use super::{Chunk, Column, Symbols as Texts};
 use crate::error::Error;
+use crate::producer::parts::Rows;
+use crate::producer::plan::size;
+use crate::producer::{Plan, Producer, Receipt, Symbols};
 use crate::router::entry::EntryHeader;
-use crate::router::lane::Stage;
 
 /// Memory kept from chunk to chunk.
 #[derive(Debug, Default)]
-pub(super) struct Scratch {
+pub(in crate::producer) struct Scratch {
     /// Ids of the symbol columns, in the order of the columns.
     cells: Vec<Vec<u32>>,
     /// Ids of a dictionary's entries; `u32::MAX` where no row has used it yet.
@@ -34,32 +34,23 @@ impl Producer {
     pub fn publish_chunk(&mut self, chunk: &Chunk<'_>) -> Result<Receipt, Error> {
         self.publish()?;
         self.hand_over_chunk(chunk, self.options.append_deadline)?;
-        let receipt = self.receipt();
-        if self.options.publish_stable {
-            receipt.wait(Stage::Stable, self.options.flush_limit)?;
-        }
-        Ok(receipt)
+        self.published_receipt()
     }
 
     /// As [`publish_chunk`](Self::publish_chunk), but never waits.
     pub fn try_publish_chunk(&mut self, chunk: &Chunk<'_>) -> Result<Receipt, Error> {
         self.try_flush()?;
-        self.hand_over_chunk(chunk, std::time::Duration::ZERO)?;
+        self.hand_over_chunk(chunk, Duration::ZERO)?;
         Ok(self.receipt())
     }
 
-    fn hand_over_chunk(
-        &mut self,
-        chunk: &Chunk<'_>,
-        limit: std::time::Duration,
-    ) -> Result<(), Error> {
+    fn hand_over_chunk(&mut self, chunk: &Chunk<'_>, limit: Duration) -> Result<(), Error> {
         chunk.check_whole(self.options.name_bytes_max)?;
         if chunk.rows() == 0 {
             return Ok(());
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let place = self.current;
-        let outcome = self.switch_table(chunk.table).and_then(|()| {
+        let outcome = self.go_to_table(chunk.table).and_then(|()| {
             self.stamp_chunk(chunk, &mut scratch.added)
                 .map_err(|(column, reason)| (column, Unresolved::Refused(reason)))
                 .and_then(|()| self.resolve(chunk, &mut scratch))
@@ -79,7 +70,6 @@ impl Producer {
                 stopped.error.with_rows_accepted(stopped.rows_accepted)
             })
         });
-        self.current = place;
         self.scratch = scratch;
         if outcome.is_err() {
             self.symbols.rewind_all();

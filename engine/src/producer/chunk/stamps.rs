@@ -4,11 +4,11 @@
 use forebay_wire::encode::{SliceColumn, Values};
 use forebay_wire::types::ColumnType;
 
-use super::chunk::Chunk;
-use super::stamps::now;
-use super::table::COLUMNS_MAX;
-use super::{Producer, Timestamp};
+use super::Chunk;
 use crate::error::Error;
+use crate::producer::stamps::now;
+use crate::producer::table::COLUMNS_MAX;
+use crate::producer::{Producer, Timestamp};
 
 /// A column that the engine adds; its memory is kept from chunk to chunk.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Producer {
         added: &mut Vec<Added>,
     ) -> Result<(), (String, String)> {
         let (rows, mut used) = (chunk.rows(), 0);
-        if !chunk.is_stamped() && self.options.keys.stamp_at_now {
+        if chunk.designated().is_none() && self.options.keys.stamp_at_now {
             let (ty, value) = match self.stamp_of_now() {
                 Timestamp::Micros(value) => (ColumnType::Timestamp, value),
                 Timestamp::Nanos(value) => (ColumnType::TimestampNanos, value),
@@ -74,16 +74,16 @@ impl Producer {
             if let Some(reason) = late_or_early(chunk, |stamp| stamps.judge(stamp, now)) {
                 return Err((String::new(), reason));
             }
-            if let Some(name) = stamps.row_seq.clone() {
-                let numbers = next(added, &mut used, &name, ColumnType::Long);
-                numbers.extend(std::iter::repeat_with(|| stamps.number()).take(rows));
+            if let Some(name) = &stamps.row_seq {
+                let column = next(added, &mut used, name, ColumnType::Long);
+                column.extend(std::iter::repeat_with(|| stamps.numbers.take()).take(rows));
             }
             if let Some(name) = &stamps.receive_time {
                 next(added, &mut used, name, ColumnType::TimestampNanos).resize(rows, now);
             }
         }
         added.truncate(used);
-        let twice = |added: &&Added| chunk.has_column(&added.name);
+        let twice = |added: &&Added| chunk.column(&added.name).is_some();
         if let Some(added) = added.iter().find(twice) {
             let reason = "the engine fills this column (row_seq, receive_time)".to_owned();
             return Err((added.name.clone(), reason));
@@ -106,7 +106,7 @@ impl Producer {
 
 /// What is wrong with the first designated timestamp that is not taken.
 fn late_or_early(chunk: &Chunk<'_>, judge: impl Fn(Timestamp) -> Option<String>) -> Option<String> {
-    let designated = chunk.columns.iter().find(|column| column.name.is_empty())?;
+    let designated = chunk.designated()?;
     let Values::I64(values) = designated.slice.values else {
         return None;
     };

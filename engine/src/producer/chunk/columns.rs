@@ -1,90 +1,12 @@
-//! Whole columns of the caller's memory as a batch.
+//! A chunk's columns: one call per type.
 
-use std::ops::Range;
-
-use forebay_wire::encode::{SliceColumn, Validity, Values};
-use forebay_wire::names;
+use forebay_wire::encode::{ARRAY_BYTES_MAX, ARRAY_DIM_MAX, ARRAY_DIMS_MAX, SliceColumn, Values};
 use forebay_wire::types::ColumnType;
 
-use super::prepared::Symbol;
-use super::row::check_length;
-use super::table::{COLUMNS_MAX, ROWS_MAX};
+use super::{Chunk, Nulls, Symbols};
 use crate::error::Error;
-
-/// Most dimensions of an array (protocol.md section 8).
-const DIMS_MAX: usize = 32;
-/// Longest dimension and most bytes of an array that clients send.
-const DIM_MAX: u32 = 268_435_455;
-const ARRAY_BYTES_MAX: usize = 512 << 20;
-/// Longest symbol in bytes (protocol.md section 9).
-const SYMBOL_BYTES_MAX: usize = 1 << 20;
-
-/// A column's nulls: all rows hold a value, or a bitmap tells which do.
-///
-/// The bitmap has one bit per row, least significant first, 1 for a value and 0 for NULL, as in
-/// Arrow: row r is bit `(offset + r) % 8` of byte `(offset + r) / 8`.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Nulls<'a>(pub(super) Option<Validity<'a>>);
-
-impl<'a> Nulls<'a> {
-    /// Every row holds a value.
-    pub const NONE: Self = Self(None);
-
-    /// As the bitmap says; bit `offset` is row 0.
-    pub fn from_validity(bits: &'a [u8], offset: usize) -> Self {
-        Self(Some(Validity::new(bits, offset)))
-    }
-}
-
-/// Where a symbol column's texts come from.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Symbols<'a> {
-    /// Ids of the producer, resolved by the caller.
-    Handles(&'a [Symbol]),
-    /// Row r is `dictionary[codes[r]]`.
-    Codes {
-        codes: &'a [u32],
-        dictionary: &'a [&'a str],
-    },
-    /// Row r is `text[offsets[r]..offsets[r + 1]]`.
-    Text { offsets: &'a [u32], text: &'a str },
-}
-
-/// A column as it was given.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Column<'a> {
-    pub(super) name: &'a str,
-    pub(super) slice: SliceColumn<'a>,
-    /// For SYMBOL: `slice` gets its ids when the chunk is published.
-    pub(super) symbols: Option<Symbols<'a>>,
-}
-
-/// Rows of one table as columns: slices of the caller's memory, which are read when the chunk is
-/// published and copied once, into the ring.
-///
-/// All columns have the same number of rows, and the values of null rows are ignored. A chunk
-/// larger than a frame is cut between rows.
-///
-/// ```no_run
-/// use forebay::{Chunk, Engine, Nulls};
-/// # fn main() -> Result<(), forebay::Error> {
-/// # let engine = Engine::connect("ws::addr=localhost:9000;initial_connect_retry=async;")?;
-/// let mut producer = engine.producer()?;
-/// let (times, prices) = ([1_700_000_000_000_000_000_i64; 3], [1.0, 2.0, 3.0]);
-/// let mut chunk = Chunk::new("trades");
-/// chunk.symbol_codes("sym", &[0, 1, 0], &["BTC-USD", "ETH-USD"], Nulls::NONE)?;
-/// chunk.f64("price", &prices, Nulls::NONE)?;
-/// chunk.at_nanos(&times)?;
-/// producer.publish_chunk(&chunk)?;
-/// # Ok(()) }
-/// ```
-#[derive(Debug, Clone)]
-pub struct Chunk<'a> {
-    pub(super) table: &'a str,
-    pub(super) columns: Vec<Column<'a>>,
-    rows: Option<usize>,
-    stamped: bool,
-}
+use crate::producer::names::check_symbol;
+use crate::producer::prepared::Symbol;
 
 macro_rules! column {
     ($(#[$doc:meta])* $name:ident($ty:ty) $column:ident $values:ident) => {
@@ -100,117 +22,24 @@ macro_rules! column {
     };
 }
 
+macro_rules! decimal {
+    ($(#[$doc:meta])* $name:ident($ty:ty) $column:ident $values:ident) => {
+        $(#[$doc])*
+        pub fn $name(
+            &mut self,
+            name: &'a str,
+            unscaled: &'a [$ty],
+            scale: u8,
+            nulls: Nulls<'a>,
+        ) -> Result<&mut Self, Error> {
+            let (ty, values) = (ColumnType::$column, Values::$values(unscaled));
+            self.check_scale(name, ty, scale)?;
+            self.add(name, ty, values, nulls, scale)
+        }
+    };
+}
+
 impl<'a> Chunk<'a> {
-    /// A chunk of `table` without columns.
-    pub fn new(table: &'a str) -> Self {
-        Self {
-            table,
-            columns: Vec::new(),
-            rows: None,
-            stamped: false,
-        }
-    }
-
-    /// Rows, once a column was added.
-    pub fn rows(&self) -> usize {
-        self.rows.unwrap_or(0)
-    }
-
-    /// Whether a designated timestamp was given.
-    pub(super) fn is_stamped(&self) -> bool {
-        self.stamped
-    }
-
-    /// Whether there is a column of this name, in whatever case.
-    pub(super) fn has_column(&self, name: &str) -> bool {
-        let mut names = self.columns.iter().map(|column| column.name);
-        names.any(|column| column.eq_ignore_ascii_case(name))
-    }
-
-    pub(super) fn refused(&self, column: &str, reason: String) -> Error {
-        Error::Row {
-            table: self.table.to_owned(),
-            column: column.to_owned(),
-            reason,
-        }
-    }
-
-    /// Adds a column after the checks that all columns share.
-    fn add(
-        &mut self,
-        name: &'a str,
-        ty: ColumnType,
-        values: Values<'a>,
-        nulls: Nulls<'a>,
-        parameter: u8,
-    ) -> Result<&mut Self, Error> {
-        let slice = SliceColumn {
-            ty,
-            values,
-            validity: nulls.0,
-            parameter,
-        };
-        self.add_slice(name, slice, None)
-    }
-
-    pub(super) fn too_many_columns() -> String {
-        format!("a table has at most {COLUMNS_MAX} columns")
-    }
-
-    fn add_slice(
-        &mut self,
-        name: &'a str,
-        slice: SliceColumn<'a>,
-        symbols: Option<Symbols<'a>>,
-    ) -> Result<&mut Self, Error> {
-        if let Err(error) = names::check_column(name) {
-            return Err(self.refused(name, error.to_string()));
-        }
-        self.push(name, slice, symbols)
-    }
-
-    /// Adds a column whose name may be empty: the designated timestamp.
-    fn push(
-        &mut self,
-        name: &'a str,
-        slice: SliceColumn<'a>,
-        symbols: Option<Symbols<'a>>,
-    ) -> Result<&mut Self, Error> {
-        let rows = slice.values.rows();
-        self.check(name, rows, slice.validity)
-            .map_err(|reason| self.refused(name, reason))?;
-        self.rows = Some(rows);
-        self.columns.push(Column {
-            name,
-            slice,
-            symbols,
-        });
-        Ok(self)
-    }
-
-    fn check(&self, name: &str, rows: usize, validity: Option<Validity<'_>>) -> Result<(), String> {
-        if self.columns.len() >= COLUMNS_MAX {
-            return Err(Self::too_many_columns());
-        }
-        if let Some(twin) = self
-            .columns
-            .iter()
-            .find(|column| column.name.eq_ignore_ascii_case(name))
-        {
-            return Err(format!("the chunk has column {:?} already", twin.name));
-        }
-        if let Some(first) = self.rows.filter(|first| *first != rows) {
-            return Err(format!("{rows} rows where the first column has {first}"));
-        }
-        match validity {
-            Some(validity) if validity.rows() < rows => {
-                let known = validity.rows();
-                Err(format!("the null bitmap tells of {known} of {rows} rows"))
-            }
-            _ => Ok(()),
-        }
-    }
-
     column!(
         /// A BOOLEAN column.
         bool(bool) Boolean Bool);
@@ -328,45 +157,16 @@ impl<'a> Chunk<'a> {
         self.add(name, ColumnType::Geohash, values, nulls, precision)
     }
 
-    /// A DECIMAL64 column: `unscaled / 10^scale`, one scale (0 to 18) for all rows.
-    pub fn dec64(
-        &mut self,
-        name: &'a str,
-        unscaled: &'a [i64],
-        scale: u8,
-        nulls: Nulls<'a>,
-    ) -> Result<&mut Self, Error> {
-        self.check_scale(name, ColumnType::Decimal64, scale)?;
-        let values = Values::I64(unscaled);
-        self.add(name, ColumnType::Decimal64, values, nulls, scale)
-    }
-
-    /// A DECIMAL128 column: two's complement, one scale (0 to 38) for all rows.
-    pub fn dec128(
-        &mut self,
-        name: &'a str,
-        unscaled: &'a [i128],
-        scale: u8,
-        nulls: Nulls<'a>,
-    ) -> Result<&mut Self, Error> {
-        self.check_scale(name, ColumnType::Decimal128, scale)?;
-        let values = Values::I128(unscaled);
-        self.add(name, ColumnType::Decimal128, values, nulls, scale)
-    }
-
-    /// A DECIMAL256 column: 32 bytes of a two's complement each, least significant first, one
-    /// scale (0 to 76) for all rows.
-    pub fn dec256(
-        &mut self,
-        name: &'a str,
-        unscaled: &'a [[u8; 32]],
-        scale: u8,
-        nulls: Nulls<'a>,
-    ) -> Result<&mut Self, Error> {
-        self.check_scale(name, ColumnType::Decimal256, scale)?;
-        let values = Values::Wide(unscaled);
-        self.add(name, ColumnType::Decimal256, values, nulls, scale)
-    }
+    decimal!(
+        /// A DECIMAL64 column: `unscaled / 10^scale`, one scale (0 to 18) for all rows.
+        dec64(i64) Decimal64 I64);
+    decimal!(
+        /// A DECIMAL128 column: two's complement, one scale (0 to 38) for all rows.
+        dec128(i128) Decimal128 I128);
+    decimal!(
+        /// A DECIMAL256 column: 32 bytes of a two's complement each, least significant first, one
+        /// scale (0 to 76) for all rows.
+        dec256([u8; 32]) Decimal256 Wide);
 
     fn check_scale(&self, name: &str, ty: ColumnType, scale: u8) -> Result<(), Error> {
         let most = ty.decimal_limits().map_or(0, |limits| limits.1);
@@ -413,9 +213,9 @@ impl<'a> Chunk<'a> {
         self.check_offsets(name, offsets, values.len())?;
         if offsets
             .windows(2)
-            .any(|pair| pair[1] - pair[0] > DIM_MAX / 4)
+            .any(|pair| (pair[1] - pair[0]) as usize > ARRAY_DIM_MAX / 4)
         {
-            let reason = format!("a vector is longer than {} elements", DIM_MAX / 4);
+            let reason = format!("a vector is longer than {} elements", ARRAY_DIM_MAX / 4);
             return Err(self.refused(name, reason));
         }
         let values = Values::Vectors { offsets, values };
@@ -455,7 +255,7 @@ impl<'a> Chunk<'a> {
             }
         }
         for text in dictionary {
-            self.check_symbol(name, text.len())?;
+            check_symbol(text.len()).map_err(|reason| self.refused(name, reason))?;
         }
         let symbols = Symbols::Codes { codes, dictionary };
         self.add_symbols(name, symbols, codes.len(), nulls)
@@ -471,18 +271,11 @@ impl<'a> Chunk<'a> {
     ) -> Result<&mut Self, Error> {
         self.check_text(name, offsets, text)?;
         for pair in offsets.windows(2) {
-            self.check_symbol(name, (pair[1] - pair[0]) as usize)?;
+            check_symbol((pair[1] - pair[0]) as usize)
+                .map_err(|reason| self.refused(name, reason))?;
         }
         let symbols = Symbols::Text { offsets, text };
         self.add_symbols(name, symbols, offsets.len() - 1, nulls)
-    }
-
-    fn check_symbol(&self, name: &str, bytes: usize) -> Result<(), Error> {
-        if bytes > SYMBOL_BYTES_MAX {
-            let reason = format!("a symbol of {bytes} bytes, at most {SYMBOL_BYTES_MAX}");
-            return Err(self.refused(name, reason));
-        }
-        Ok(())
     }
 
     fn add_symbols(
@@ -529,56 +322,13 @@ impl<'a> Chunk<'a> {
             validity: None,
             parameter: 0,
         };
-        self.push("", slice, None)?.stamped = true;
-        Ok(self)
-    }
-
-    fn check_offsets(&self, name: &str, offsets: &[u32], bytes: usize) -> Result<(), Error> {
-        let reason = match (offsets.first(), offsets.last()) {
-            (None, _) | (_, None) => "no offsets: one more than rows is needed".to_owned(),
-            (_, Some(last)) if *last as usize > bytes => {
-                format!("offset {last} lies behind the {bytes} values")
-            }
-            _ if !offsets.is_sorted() => "offsets decrease".to_owned(),
-            _ => return Ok(()),
-        };
-        Err(self.refused(name, reason))
-    }
-
-    fn check_text(&self, name: &str, offsets: &[u32], text: &str) -> Result<(), Error> {
-        self.check_offsets(name, offsets, text.len())?;
-        let inside = |offset: &&u32| !text.is_char_boundary(**offset as usize);
-        if let Some(offset) = offsets.iter().find(inside) {
-            let reason = format!("offset {offset} lies within a character");
-            return Err(self.refused(name, reason));
-        }
-        Ok(())
-    }
-
-    /// What can only be judged of the whole chunk.
-    pub(super) fn check_whole(&self, name_bytes_max: usize) -> Result<(), Error> {
-        let refused = |reason: String| self.refused("", reason);
-        names::check_table(self.table).map_err(|error| refused(error.to_string()))?;
-        check_length(self.table, name_bytes_max).map_err(refused)?;
-        for column in &self.columns {
-            check_length(column.name, name_bytes_max)
-                .map_err(|reason| self.refused(column.name, reason))?;
-        }
-        if self.columns.len() == usize::from(self.stamped) {
-            return Err(refused("a row needs at least one column".to_owned()));
-        }
-        Ok(())
-    }
-
-    /// Longest run of rows that a block may hold.
-    pub(super) fn fits_block(rows: &Range<usize>) -> bool {
-        rows.len() <= ROWS_MAX
+        self.push("", slice, None)
     }
 }
 
 fn array_elements(shape: &[u32]) -> Result<usize, String> {
     let rank = shape.len();
-    if rank == 0 || rank > DIMS_MAX {
+    if rank == 0 || rank > ARRAY_DIMS_MAX {
         return Err(format!("array has {rank} dimensions, it must have 1 to 32"));
     }
     let product = shape.iter().try_fold(1_usize, |product, length| {
@@ -586,7 +336,8 @@ fn array_elements(shape: &[u32]) -> Result<usize, String> {
     });
     match product {
         Some(elements)
-            if elements <= ARRAY_BYTES_MAX / 8 && shape.iter().all(|length| *length <= DIM_MAX) =>
+            if elements <= ARRAY_BYTES_MAX / 8
+                && shape.iter().all(|length| *length as usize <= ARRAY_DIM_MAX) =>
         {
             Ok(elements)
         }
