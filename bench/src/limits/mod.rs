@@ -2,6 +2,7 @@
 
 mod backlog;
 pub mod durable;
+mod figures;
 mod opening;
 mod raw_read;
 pub mod recovery;

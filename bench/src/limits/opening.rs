@@ -11,6 +11,7 @@ use forebay_loadgen::sink::{Sink, SinkConfig};
 use questdb::ingress::Sender;
 
 use super::backlog::{Client, Shape, conf, segments};
+use super::figures::nanos;
 use super::raw_read;
 
 /// What a child measures.
@@ -94,7 +95,7 @@ pub(super) fn measure(what: &str, dir: &Path, shape: Shape) -> Result<Measured, 
             let start = Instant::now();
             let engine = Engine::builder(&conf).watch_recovery(&progress).connect()?;
             let measured = Measured {
-                nanos: nanos(start),
+                nanos: nanos(start.elapsed()),
                 scan_nanos: progress.scan_nanos(),
                 bytes: progress.bytes_scanned(),
                 peak_kib: peak_kib()?,
@@ -107,7 +108,7 @@ pub(super) fn measure(what: &str, dir: &Path, shape: Shape) -> Result<Measured, 
             let conf = conf(Client::Official, dir, shape, nowhere);
             let start = Instant::now();
             let sender = Sender::from_conf(conf)?;
-            let nanos = nanos(start);
+            let nanos = nanos(start.elapsed());
             let peak_kib = peak_kib()?;
             drop(sender);
             return Ok(Measured {
@@ -121,7 +122,7 @@ pub(super) fn measure(what: &str, dir: &Path, shape: Shape) -> Result<Measured, 
             let start = Instant::now();
             let bytes = raw_read::read(&files)?;
             Measured {
-                nanos: nanos(start),
+                nanos: nanos(start.elapsed()),
                 bytes,
                 ..Measured::default()
             }
@@ -132,7 +133,7 @@ pub(super) fn measure(what: &str, dir: &Path, shape: Shape) -> Result<Measured, 
             let start = Instant::now();
             let engine = Engine::connect(&conf)?;
             engine.wait_acked(Duration::from_mins(5))?;
-            let nanos = nanos(start);
+            let nanos = nanos(start.elapsed());
             let stats = engine.stats();
             engine.close()?;
             Measured {
@@ -146,10 +147,6 @@ pub(super) fn measure(what: &str, dir: &Path, shape: Shape) -> Result<Measured, 
     };
     measured.peak_kib = peak_kib()?;
     Ok(measured)
-}
-
-fn nanos(start: Instant) -> u64 {
-    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn peak_kib() -> Result<u64, Box<dyn Error>> {

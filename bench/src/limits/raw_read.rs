@@ -7,12 +7,6 @@ use std::path::PathBuf;
 
 const READ_BYTES: usize = 4 << 20;
 const BLOCK: usize = 4096;
-/// `O_DIRECT` of Linux on x86-64; on 64-bit ARM it has another value.
-const O_DIRECT: i32 = if cfg!(target_arch = "aarch64") {
-    0o200_000
-} else {
-    0o40_000
-};
 
 /// Reads all files and answers their bytes.
 pub(super) fn read(files: &[PathBuf]) -> io::Result<u64> {
@@ -23,7 +17,7 @@ pub(super) fn read(files: &[PathBuf]) -> io::Result<u64> {
     for path in files {
         let file = OpenOptions::new()
             .read(true)
-            .custom_flags(O_DIRECT)
+            .custom_flags(libc::O_DIRECT)
             .open(path)?;
         let mut at = 0;
         loop {

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use super::backlog::{Client, Shape, cache, segments, write};
+use super::figures::{Spread, float};
 use super::opening::{Measured, What, in_a_child, measure};
 
 /// Options of the measurement.
@@ -146,7 +147,7 @@ impl Table {
 
     fn print(&self, out: &mut String) -> std::fmt::Result {
         for (client, how, all) in &self.0 {
-            let whole = Spread::of(all, |m| seconds(m.nanos));
+            let whole = text(Spread::of(all.iter().map(|m| seconds(m.nanos))));
             let peak_kib = all.iter().map(|m| m.peak_kib).max().unwrap_or(0);
             let what = if *how == "raw" { "direct read" } else { "open" };
             write!(
@@ -157,10 +158,12 @@ impl Table {
             )?;
             let bytes = all.iter().all(|m| m.bytes > 0);
             if bytes && *how == "raw" {
-                let rate = Spread::of(all, |m| gb_per_second(m.bytes, m.nanos));
+                let rate = all.iter().map(|m| gb_per_second(m.bytes, m.nanos));
+                let rate = text(Spread::of(rate));
                 write!(out, ", {rate} GB/s")?;
             } else if bytes {
-                let rate = Spread::of(all, |m| gb_per_second(m.bytes, m.scan_nanos));
+                let rate = all.iter().map(|m| gb_per_second(m.bytes, m.scan_nanos));
+                let rate = text(Spread::of(rate));
                 write!(out, ", scan {rate} GB/s")?;
             }
             writeln!(out)?;
@@ -175,12 +178,10 @@ impl Table {
         reason = "a percentage"
     )]
     fn judged(&self) -> (u64, u64) {
-        let raw = Spread::of(self.of(Client::Ours, "raw"), |m| {
-            gb_per_second(m.bytes, m.nanos)
-        });
-        let scan = Spread::of(self.of(Client::Ours, "cold"), |m| {
-            gb_per_second(m.bytes, m.scan_nanos)
-        });
+        let raw = self.of(Client::Ours, "raw").iter();
+        let raw = Spread::of(raw.map(|m| gb_per_second(m.bytes, m.nanos)));
+        let scan = self.of(Client::Ours, "cold").iter();
+        let scan = Spread::of(scan.map(|m| gb_per_second(m.bytes, m.scan_nanos)));
         let ours = ["cold", "warm"].map(|how| self.of(Client::Ours, how));
         let peak = ours.iter().flat_map(|all| all.iter()).map(|m| m.peak_kib);
         let percent = (scan.median / raw.median * 100.0).round();
@@ -188,43 +189,19 @@ impl Table {
     }
 }
 
-/// Median, least and most.
-struct Spread {
-    median: f64,
-    least: f64,
-    most: f64,
+fn text(spread: Spread) -> String {
+    let Spread {
+        least,
+        median,
+        most,
+    } = spread;
+    format!("{median:.3} ({least:.3}-{most:.3})")
 }
 
-impl Spread {
-    fn of(all: &[Measured], value: impl Fn(&Measured) -> f64) -> Self {
-        let mut values: Vec<f64> = all.iter().map(value).collect();
-        values.sort_by(f64::total_cmp);
-        let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
-        Self {
-            median: at(values.len() / 2),
-            least: at(0),
-            most: at(values.len().saturating_sub(1)),
-        }
-    }
-}
-
-impl std::fmt::Display for Spread {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            median,
-            least,
-            most,
-        } = self;
-        write!(f, "{median:.3} ({least:.3}-{most:.3})")
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "figures for people")]
 fn seconds(nanos: u64) -> f64 {
-    nanos as f64 / 1e9
+    float(nanos) / 1e9
 }
 
-#[expect(clippy::cast_precision_loss, reason = "figures for people")]
 fn gb_per_second(bytes: u64, nanos: u64) -> f64 {
-    bytes as f64 / nanos as f64
+    float(bytes) / float(nanos)
 }

@@ -116,9 +116,9 @@ pub(crate) fn hand_back(fs: &dyn Fs, remains: Remains) -> Result<(), Error> {
     // The intake first: with it gone, what is left is a slot like any other.
     let cleared = RingFile::remove_all(&remains.rings);
     let mut files = left.files;
-    let incarnation = files.incarnation.clone();
     // Whatever the steward still does to files of the slot is over first.
-    incarnation
+    files
+        .incarnation
         .close()
         .map_err(|source| Error::disk("close", &files.dir, 0, source))?;
     let outcome = if remains.frames == 0 && remains.poisoned.is_none() {
@@ -138,7 +138,8 @@ pub(crate) fn hand_back(fs: &dyn Fs, remains: Remains) -> Result<(), Error> {
     } else {
         Ok(())
     };
-    incarnation
+    files
+        .incarnation
         .release(fs)
         .map_err(|source| Error::disk("unlock", &files.dir, 0, source))?;
     cleared.and(outcome)

@@ -95,14 +95,7 @@ impl Engine {
             None => None,
         };
         let intake = intake.map(|intake| intake.join(&gate));
-        // A boot that cannot be told from another proves nothing.
-        let bootless = RealFs.machine().boot.is_empty();
-        if bootless && config.intake.file {
-            tracing::warn!(
-                "FB-C008 /proc/sys/kernel/random/boot_id cannot be read: the intake is in memory"
-            );
-        }
-        let intake = intake.filter(|_| config.intake.file && !bootless);
+        let intake = intake.filter(|_| config.intake.file && can_tell_boots());
         let notifier = Notifier::spawn(&gate, outfit.handlers)?;
         let keeping = StewardOptions::of(&config);
         let (steward, threads) = steward::spawn(&RealFs, &gate, outfit.resolver, keeping)?;
@@ -283,6 +276,17 @@ fn warn_of_shortage(config: &Config) {
         Ok(None) => {}
         Err(error) => tracing::debug!(%error, "the free space could not be found out"),
     }
+}
+
+/// Whether an intake's file can be told from one of another boot; tells where not.
+fn can_tell_boots() -> bool {
+    let bootless = RealFs.machine().boot.is_empty();
+    if bootless {
+        tracing::warn!(
+            "FB-C008 /proc/sys/kernel/random/boot_id cannot be read: the intake is in memory"
+        );
+    }
+    !bootless
 }
 
 /// Tells when other hosts may see `sf_dir`: each may have locks of its own there.

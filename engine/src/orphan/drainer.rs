@@ -109,7 +109,7 @@ impl Job {
         let incarnation = handover.incarnation.clone();
         // The ring waits for what is in flight when it is dropped, by a panic too.
         let ended = catch_unwind(AssertUnwindSafe(|| {
-            self.serve(&dir, handover, intake, tell)
+            self.serve(&config, &dir, handover, intake, tell)
         }));
         let cause = match ended {
             Ok(Ok((remains, gate))) => return self.conclude(&dir, remains, &gate),
@@ -126,6 +126,7 @@ impl Job {
     /// The shard's life, from hand-over to its remains.
     fn serve(
         &self,
+        config: &Config,
         dir: &Path,
         handover: Handover,
         intake: OpenedIntake,
@@ -137,18 +138,17 @@ impl Job {
             remedy: "Check descriptor (ulimit -n) and locked-memory (ulimit -l) limits",
         };
         let incarnation = handover.incarnation.clone();
-        let config = shard_config(&self.config, &self.name);
-        let tls = tls::client(&config)?;
+        let tls = tls::client(config)?;
         let gate = Arc::new(Gate::new(EventFd::new().map_err(unsupported)?));
         intake.join(&gate);
-        let keeping = StewardOptions::of(&config);
+        let keeping = StewardOptions::of(config);
         let (steward, threads) = steward::spawn(&RealFs, &gate, steward::system(), keeping)?;
         let lock = Some(incarnation.lock_file());
         let io = UringIo::new(Arc::clone(&gate), steward, lock, None)
             .map_err(unsupported)?
             .with_tls(tls);
         let unacked_bytes = handover.unacked_bytes;
-        let shard = Shard::new(&config, Arc::clone(&gate), Some(handover))?;
+        let shard = Shard::new(config, Arc::clone(&gate), Some(handover))?;
         let mut watch = Watch::new(self, dir, &gate, tell);
         watch.started(unacked_bytes);
         self.stop.enlist(&gate);

@@ -33,8 +33,8 @@ pub(crate) enum Refusal {
 }
 
 impl SymbolMap {
-    /// Gives every symbol of the entry a global id below `symbols_max`. On an error the caller takes the new ids back,
-    /// here ([`forget`](Self::forget)) and in the dictionary.
+    /// Gives every symbol of the entry a global id below `symbols_max`. On an error the caller
+    /// takes the new ids back, here ([`forget`](Self::forget)) and in the dictionary.
     pub(crate) fn learn(
         &mut self,
         entry: &Entry<'_>,

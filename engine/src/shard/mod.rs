@@ -63,7 +63,7 @@ pub(crate) struct Remains {
     pub(crate) untaken: u64,
     /// Files of rings that hold nothing more.
     pub(crate) rings: Vec<RingFile>,
-    /// First failure of a disk operation.
+    /// The failure of a disk operation that was not repaired.
     pub(crate) poisoned: Option<String>,
 }
 
@@ -258,7 +258,7 @@ impl Shard {
             || (self.gate.wants_stable() && self.journal.stable() < self.journal.written())
     }
 
-    /// What is on disk; `None` once the journal is poisoned.
+    /// What is on disk; `None` while the journal is poisoned.
     #[cfg(any(test, feature = "internals"))]
     pub(crate) fn on_disk(&self) -> Option<OnDisk> {
         let journal = &self.journal;

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use super::dual::DualFile;
 use super::names::{DICTIONARY, MANIFEST, SLOT_ID, WATERMARK, is_canonical_segment, removal_order};
+use super::record::signed;
 use crate::error::Error;
 use crate::fsn::Fsn;
 use crate::io::{EntryKind, Fs};
@@ -44,12 +45,12 @@ pub(crate) fn close_drained(fs: &dyn Fs, drained: Drained<'_>) -> Result<(), Err
     } = drained;
     let on_dir = |op| move |source| Error::disk(op, dir, 0, source);
     if let Some(last) = acked.0.checked_sub(1) {
-        let write = save(fs, watermark, i64::try_from(last).unwrap_or(i64::MAX));
+        let write = save(fs, watermark, signed(last));
         write.map_err(|source| Error::disk("write", &dir.join(WATERMARK), 0, source))?;
         fs.sync_dir(dir).map_err(on_dir("sync"))?;
     }
     let doomed = all_segments(fs, dir, segments).map_err(on_dir("list"))?;
-    let base = i64::try_from(active_base.0).unwrap_or(i64::MAX);
+    let base = signed(active_base.0);
     if (manifest.first, manifest.second) != (base, base) {
         let write = manifest.write(fs, base, base);
         write.map_err(|source| Error::disk("write", &dir.join(MANIFEST), 0, source))?;

@@ -14,6 +14,7 @@ use std::path::Path;
 use super::chain::Candidate;
 use super::dual::DualFile;
 use super::names::MANIFEST;
+use super::record::signed;
 use super::report::RecoveryReport;
 use super::salvage;
 use crate::error::Error;
@@ -60,7 +61,7 @@ pub(crate) fn retire(
         else {
             return Ok(());
         };
-        let active = i64::try_from(before.base()).unwrap_or(i64::MAX);
+        let active = signed(before.base());
         let written = manifest.write(fs, manifest.first, active);
         written.map_err(|source| Error::disk("write", &dir.join(MANIFEST), 0, source))?;
         if let Some(Candidate { name, .. }) = links.pop() {

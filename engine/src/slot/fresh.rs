@@ -14,7 +14,7 @@ use super::dual::DualFile;
 use super::identity;
 use super::names::{DICTIONARY, MANIFEST, WATERMARK, segment};
 use super::opened::{OpenedSegment, OpenedSlot, SlotOptions};
-use super::record::Kind;
+use super::record::{Kind, signed};
 use super::report::RecoveryReport;
 use super::segment::SegmentHeader;
 use super::segment::{FLAGS_OFFSET, HEADER_BYTES as SEGMENT_HEADER_BYTES, MANIFEST_REQUIRED};
@@ -142,11 +142,6 @@ fn side_files(fs: &dyn Fs, dir: &Path, next: Fsn) -> Result<(File, DualFile), Er
         write.map_err(|source| Error::disk("write", &dir.join(WATERMARK), 0, source))?;
     }
     Ok((dictionary, watermark))
-}
-
-/// An FSN as the dual records store it.
-fn signed(fsn: u64) -> i64 {
-    i64::try_from(fsn).unwrap_or(i64::MAX)
 }
 
 /// Creates the watermark file, durably, without a record.

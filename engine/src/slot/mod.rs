@@ -1,12 +1,12 @@
 //! The slot directory: its bytes, and opening, recovering and closing it.
 //!
 //! Pure codecs: [`segment`], [`frame`], [`record`], [`chunk`], [`names`]. Decisions without I/O:
-//! [`chain`], [`deferred`], [`fold`], [`dictionary`]. Everything else blocks and works over [`crate::io::Fs`]:
-//! [`open()`] (lock, takeover, recovery or fresh start), [`make_spare`], [`close_drained`]. Those
-//! run on the caller of `connect` or on the steward while no shard holds the slot; from hand-over
-//! to hand-back the shard alone writes the slot's files, on its own ring, but for the moment in
-//! which it waits for the steward to [`renew`] them. `view` looks at a slot
-//! without owning it, for the tools.
+//! [`chain`], [`deferred`], [`fold`], [`dictionary`]. Everything else blocks and works over
+//! [`crate::io::Fs`]: [`open()`] (lock, takeover, recovery or fresh start), [`make_spare`],
+//! [`close_drained`]. Those run on the caller of `connect` or on the steward while no shard holds
+//! the slot; from hand-over to hand-back the shard alone writes the slot's files, on its own ring,
+//! but for the moments in which it waits for the steward to [`renew()`] them or to write them anew
+//! after a failed operation. `view` looks at a slot without owning it, for the tools.
 //!
 //! Format and behaviour: slot-format.md. Bytes from disk never panic, and no length read from disk
 //! is allocated before it was compared with the file's size.

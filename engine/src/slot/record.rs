@@ -34,6 +34,11 @@ const OLDEST_LEN: usize = 16;
 const VERSION: u32 = 1;
 const CRC_OFFSET: usize = 60;
 
+/// An FSN as the records store it. Bases of a slot's chain are below 2^63.
+pub(crate) fn signed(fsn: u64) -> i64 {
+    i64::try_from(fsn).unwrap_or(i64::MAX)
+}
+
 /// Which of the two files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {

@@ -6,7 +6,7 @@ use super::chain::Candidate;
 use super::dual::{Content, DualFile};
 use super::fresh::new_watermark;
 use super::names::{MANIFEST, WATERMARK};
-use super::record::{Kind, Record};
+use super::record::{Kind, Record, signed};
 use super::report::{RecoveryReport, Torn};
 use super::salvage;
 use super::takeover::Manifest;
@@ -71,10 +71,7 @@ pub(crate) fn manifest(
         Manifest::Absent => {}
     }
     report.migrated.push("the chain of segments");
-    let base = |link: Option<&Candidate>| {
-        let base = link.map_or(0, Candidate::base);
-        i64::try_from(base).unwrap_or(i64::MAX)
-    };
+    let base = |link: Option<&Candidate>| signed(link.map_or(0, Candidate::base));
     place(Record {
         generation: 1,
         first: base(links.first()),
@@ -100,7 +97,7 @@ pub(crate) fn watermark(
         report.watermark_refused = Some(claimed);
     }
     // A base is below 2^63; below base 0 nothing is acked, which -1 says.
-    let corrected = i64::try_from(acked.0).unwrap_or(i64::MAX) - 1;
+    let corrected = signed(acked.0) - 1;
     let ahead = u64::try_from(claimed).is_ok_and(|last| last >= next.0);
     let value = if ahead { corrected } else { claimed };
     let mut settle = || {

@@ -12,7 +12,8 @@ use crate::io::sys::filesystem_type;
 use crate::io::{Between, Fs, OpenMode, SpareFile};
 
 /// Makes the empty segment `generation` of `bytes`, given the next FSN: reserved, with `zeros`
-/// written over with zeros, header written and synced, directory synced. A file that could not be finished is removed.
+/// written over with zeros, header written and synced, directory synced. A file that could not be
+/// finished is removed.
 ///
 /// The provisional base in its header is the FSN after `next`. An active segment may have base
 /// `next`; a spare with the same base would stand in, empty, for an active file that was lost with

@@ -84,8 +84,12 @@ impl Backlog {
         let removes = matches!(request, Request::Remove { .. });
         let begun = false;
         state.waiting.push_back(Task { request, begun });
-        let unreclaimed = state.unreclaimed();
-        let change = removes.then(|| state.strain.added(unreclaimed)).flatten();
+        let change = if removes {
+            let unreclaimed = state.unreclaimed();
+            state.strain.added(unreclaimed)
+        } else {
+            None
+        };
         self.note_pending(&state);
         drop(state);
         self.news.notify_one();

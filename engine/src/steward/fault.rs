@@ -62,7 +62,7 @@ impl Faults {
         start < self.spawn_fails
     }
 
-    /// What befalls worker number `worker` (from 0), which has done `done` requests so far.
+    /// What befalls worker number `worker` (from 0).
     pub(crate) fn of_worker(&self, worker: u64) -> WorkerFaults {
         let dies = self.deaths.is_none_or(|deaths| worker < deaths);
         WorkerFaults {

@@ -1,9 +1,9 @@
 //! The maintenance worker: what may block and must not happen on a shard.
 //!
-//! One thread per engine (`forebay-stw`) makes spares, removes segments and renews slots. Another (`forebay-dns`)
-//! supervises it, and hands out look-ups of what a connection attempt needs to threads of their own
-//! ([`lookup`]), because a resolver may hang for half a minute and spares cannot wait. Requests are
-//! data; they lie in one list ([`backlog`]) until they are answered.
+//! One thread per engine (`forebay-stw`) makes spares, removes segments, renews slots and repairs
+//! them. Another (`forebay-dns`) supervises it, and hands out look-ups of what a connection attempt
+//! needs to threads of their own ([`lookup`]), because a resolver may hang for half a minute and
+//! spares cannot wait. Requests are data; they lie in one list ([`backlog`]) until they are answered.
 //!
 //! | what | where |
 //! |---|---|

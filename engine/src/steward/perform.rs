@@ -147,7 +147,8 @@ fn renew(
     slot::renew(fs, renewal).map(Box::new)
 }
 
-fn released() -> io::Error {
+/// What becomes of a request that comes too late.
+pub(super) fn released() -> io::Error {
     io::Error::other("the slot has been released: nothing of it is touched")
 }
 
@@ -166,6 +167,24 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let lock = RealFs.open(&dir.path().join(".lock"), OpenMode::Create);
         (dir, Incarnation::new(lock.unwrap()))
+    }
+
+    /// Asks for a spare of `bytes`, filled or not, that leaves `keep_free` bytes.
+    fn spare_request(
+        dir: &Path,
+        generation: u64,
+        (bytes, fill, keep_free): (u64, bool, u64),
+        incarnation: &Incarnation,
+    ) -> Request {
+        Request::MakeSpare {
+            dir: dir.to_path_buf(),
+            generation: Generation(generation),
+            bytes,
+            next: Fsn(0),
+            fill,
+            keep_free,
+            incarnation: incarnation.clone(),
+        }
     }
 
     fn remove_request(dir: &Path, names: &[&str], incarnation: &Incarnation) -> Request {
@@ -219,15 +238,7 @@ mod tests {
     fn requests_of_a_released_slot_touch_no_file_of_its_next_owner() {
         let (dir, incarnation) = slot();
         let stale_removal = remove_request(dir.path(), &["sf-0000000000000001.sfa"], &incarnation);
-        let stale_spare = Request::MakeSpare {
-            dir: dir.path().to_path_buf(),
-            generation: Generation(1),
-            bytes: 65_536,
-            next: Fsn(0),
-            fill: false,
-            keep_free: 0,
-            incarnation: incarnation.clone(),
-        };
+        let stale_spare = spare_request(dir.path(), 1, (65_536, false, 0), &incarnation);
         incarnation.release(&RealFs).unwrap();
         let newer = dir.path().join("sf-0000000000000001.sfa");
         std::fs::write(&newer, "of the next owner").unwrap();
@@ -242,15 +253,7 @@ mod tests {
     #[test]
     fn a_spare_that_was_begun_before_is_made_again() {
         let (dir, incarnation) = slot();
-        let request = Request::MakeSpare {
-            dir: dir.path().to_path_buf(),
-            generation: Generation(1),
-            bytes: 65_536,
-            next: Fsn(0),
-            fill: false,
-            keep_free: 0,
-            incarnation,
-        };
+        let request = spare_request(dir.path(), 1, (65_536, false, 0), &incarnation);
         std::fs::write(dir.path().join("sf-0000000000000001.sfa"), "half").unwrap();
         let reply = perform(&RealFs, request.clone(), false, &mut go_on);
         assert!(matches!(reply, Reply::Spare(Err(_))), "{reply:?}");
@@ -262,16 +265,9 @@ mod tests {
     fn a_filled_spare_is_written_from_end_to_end_and_yields_between_pieces() {
         let (dir, incarnation) = slot();
         let mut pieces = 0;
-        let mut request = Request::MakeSpare {
-            dir: dir.path().to_path_buf(),
-            generation: Generation(1),
-            bytes: 3 << 20,
-            next: Fsn(0),
-            fill: true,
-            keep_free: 0,
-            incarnation,
-        };
-        let reply = perform(&RealFs, request.clone(), false, &mut || {
+        let request =
+            |generation| spare_request(dir.path(), generation, (3 << 20, true, 0), &incarnation);
+        let reply = perform(&RealFs, request(1), false, &mut || {
             pieces += 1;
             Ok(())
         });
@@ -281,11 +277,7 @@ mod tests {
         assert_eq!(bytes.len(), 3 << 20);
         assert_eq!(&bytes[..4], b"SF01");
         assert!(bytes[24..].iter().all(|byte| *byte == 0));
-        let Request::MakeSpare { generation, .. } = &mut request else {
-            unreachable!();
-        };
-        *generation = Generation(2);
-        let reply = perform(&RealFs, request, false, &mut || {
+        let reply = perform(&RealFs, request(2), false, &mut || {
             Err(io::ErrorKind::Interrupted.into())
         });
         assert!(matches!(reply, Reply::Spare(Err(_))), "{reply:?}");
@@ -295,15 +287,8 @@ mod tests {
     #[test]
     fn no_spare_is_made_that_would_leave_too_little_free() {
         let (dir, incarnation) = slot();
-        let request = |keep_free| Request::MakeSpare {
-            dir: dir.path().to_path_buf(),
-            generation: Generation(1),
-            bytes: 65_536,
-            next: Fsn(0),
-            fill: false,
-            keep_free,
-            incarnation: incarnation.clone(),
-        };
+        let request =
+            |keep_free| spare_request(dir.path(), 1, (65_536, false, keep_free), &incarnation);
         let reply = perform(&RealFs, request(1 << 60), false, &mut go_on);
         let Reply::Spare(Err(error)) = reply else {
             panic!("{reply:?}");

@@ -13,6 +13,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::incarnation::Incarnation;
+use super::perform::released;
 use crate::io::{File, Fs, OpenMode, Pinned};
 use crate::slot::DualFile;
 use crate::slot::names::{self, DICTIONARY, MANIFEST, WATERMARK};
@@ -67,13 +68,19 @@ pub(crate) struct Rebuilt {
     pub(crate) manifest: DualFile,
 }
 
-/// Does it.
+/// Does it, and tells.
 pub(super) fn rebuild(fs: &dyn Fs, what: &Rebuild) -> io::Result<Rebuilt> {
+    let rebuilt = write_all(fs, what);
+    match &rebuilt {
+        Ok(_) => tracing::warn!("FB-J002 the journal is repaired: all of it is stable"),
+        Err(error) => tracing::warn!(%error, "FB-J003 the journal cannot be repaired yet"),
+    }
+    rebuilt
+}
+
+fn write_all(fs: &dyn Fs, what: &Rebuild) -> io::Result<Rebuilt> {
     let dir = &what.dir;
-    let _entered = what
-        .incarnation
-        .enter()
-        .ok_or_else(|| io::Error::other("the slot has been released"))?;
+    let _entered = what.incarnation.enter().ok_or_else(released)?;
     let dictionary = match &what.dictionary {
         Some(bytes) => Some((
             whole::write(fs, dir, DICTIONARY, bytes)?,

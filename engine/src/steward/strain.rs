@@ -1,9 +1,9 @@
 //! When the steward falls behind: a state machine over the bytes that wait to be removed.
 //!
-//! It escalates when they pass a high-water mark, or when they grew in three consecutive runs. A run
-//! is sixteen requests: after one alone there is often more to be removed than before it, because
-//! making a spare takes longer than removing one. It relaxes when nothing is left. While it lasts, what
-//! is to be removed goes before everything else and all at once.
+//! It escalates when they pass a high-water mark, or when they grew in three consecutive runs. A
+//! run is sixteen requests: after one alone there is often more to be removed than before it,
+//! because making a spare takes longer than removing one. It relaxes when nothing is left. While it
+//! lasts, what is to be removed goes before everything else and all at once.
 
 /// Requests of a run.
 const RUN_REQUESTS: u32 = 16;

@@ -57,23 +57,23 @@ impl<F: Fs + Clone + 'static> Supervisor<F> {
             next = match next {
                 Next::Spawn => self.spawn(),
                 Next::FallBack => self.fall_back(),
-                Next::Rest => match notices.recv() {
-                    Ok(notice) => match self.hear(notice) {
+                Next::Rest => {
+                    let heard = notices.recv().ok();
+                    match heard.and_then(|notice| self.hear(notice)) {
                         Some(next) => next,
                         None => return,
-                    },
-                    Err(_) => return,
-                },
+                    }
+                }
                 Next::Pause(until) => {
                     let nanos = until.saturating_sub(monotonic_nanos());
-                    match notices.recv_timeout(Duration::from_nanos(nanos)) {
-                        Ok(notice) => match self.hear(notice) {
-                            Some(_) => self.supervision.due(monotonic_nanos()),
-                            None => return,
-                        },
-                        Err(RecvTimeoutError::Timeout) => self.supervision.due(monotonic_nanos()),
-                        Err(RecvTimeoutError::Disconnected) => return,
+                    let ends = match notices.recv_timeout(Duration::from_nanos(nanos)) {
+                        Ok(notice) => self.hear(notice).is_none(),
+                        Err(error) => error == RecvTimeoutError::Disconnected,
+                    };
+                    if ends {
+                        return;
                     }
+                    self.supervision.due(monotonic_nanos())
                 }
             };
         }

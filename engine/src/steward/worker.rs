@@ -71,15 +71,6 @@ impl<F: Fs + 'static> Worker<F> {
     }
 
     fn finish(&self, reply: Reply) {
-        match &reply {
-            Reply::Rebuilt(Ok(_)) => {
-                tracing::warn!("FB-J002 the journal is repaired: all of it is stable");
-            }
-            Reply::Rebuilt(Err(error)) => {
-                tracing::warn!(%error, "FB-J003 the journal cannot be repaired yet");
-            }
-            _ => {}
-        }
         if let Some(change) = self.backlog.finish(self.id, reply) {
             let _ = self.notices.try_send(Notice::Strain(change));
         }

@@ -10,7 +10,7 @@ use forebay::{Engine, Producer};
 use forebay_loadgen::sink::{Sink, SinkConfig};
 
 use super::ours::{Setting, fill, leave, text};
-use super::report::nanos;
+use crate::limits::figures::nanos;
 
 /// Appends of one measurement, and the time from one to the next.
 const APPENDS: u32 = 10_000;

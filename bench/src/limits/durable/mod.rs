@@ -149,6 +149,16 @@ pub fn run(options: &DurableOptions) -> Result<(String, bool), Box<dyn Error>> {
     Ok((out, rows.iter().all(Row::holds)))
 }
 
+/// The same numbers each time, which no disk can make smaller: xorshift64.
+fn noise() -> impl Iterator<Item = u64> {
+    let step = |x: &u64| {
+        let x = x ^ (x << 13);
+        let x = x ^ (x >> 7);
+        Some(x ^ (x << 17))
+    };
+    std::iter::successors(Some(0x9E37_79B9_7F4A_7C15), step).skip(1)
+}
+
 /// Median time of the yardstick and of `flush()`, in microseconds.
 fn one_at_a_time(
     options: &DurableOptions,

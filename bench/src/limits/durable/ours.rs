@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use forebay::{Engine, Producer, Stage, TimestampNanos};
 
-use super::report::{float, nanos};
+use super::noise;
+use crate::limits::figures::{float, nanos};
 
 /// Bytes of a frame beside its text.
 const FRAME_EXTRA: usize = 60;
@@ -73,14 +74,8 @@ pub(super) fn leave(engine: Engine, producer: Producer) {
 
 /// A text that makes a frame of about `frame_bytes`, the same noise that the raw loop writes.
 pub(super) fn text(frame_bytes: usize) -> String {
-    let mut x = 0x9E37_79B9_7F4A_7C15u64;
-    let letter = |_| {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        char::from(b' ' + (x % 94) as u8)
-    };
-    (0..frame_bytes - FRAME_EXTRA).map(letter).collect()
+    let letters = noise().map(|x| char::from(b' ' + (x % 94) as u8));
+    letters.take(frame_bytes - FRAME_EXTRA).collect()
 }
 
 /// Fills one frame.

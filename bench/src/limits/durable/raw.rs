@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
+use super::noise;
 use super::raw_ring::RawRing;
+use crate::limits::figures::{float, nanos};
 
 const BLOCK: usize = 4096;
 /// Frames of 32 KiB that go with one group commit, in bytes.
@@ -41,12 +43,10 @@ impl Aligned {
     fn new(bytes: usize, random: bool) -> Self {
         let mut memory = vec![0u8; bytes + BLOCK];
         let start = memory.as_ptr().align_offset(BLOCK);
-        let mut x = 0x9E37_79B9_7F4A_7C15u64;
-        for chunk in memory.chunks_exact_mut(8).filter(|_| random) {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-            chunk.copy_from_slice(&x.to_le_bytes());
+        if random {
+            for (chunk, x) in memory.chunks_exact_mut(8).zip(noise()) {
+                chunk.copy_from_slice(&x.to_le_bytes());
+            }
         }
         Self {
             memory,
@@ -129,7 +129,7 @@ pub(super) fn groups(
     }
     let seconds = began.elapsed().as_secs_f64();
     let bytes = count as u64 * file_bytes;
-    Ok(super::report::float(bytes) / seconds)
+    Ok(float(bytes) / seconds)
 }
 
 /// Time of each of `count` writes of 4 KiB with an fdatasync, with a pause before each, into blocks
@@ -147,7 +147,7 @@ pub(super) fn singles(dir: &Path, count: usize, pause: Duration) -> io::Result<V
         }
         let began = Instant::now();
         ring.write(&file, block.bytes(), (number * BLOCK) as u64, true)?;
-        times.push(super::report::nanos(began.elapsed()));
+        times.push(nanos(began.elapsed()));
     }
     Ok(times)
 }

@@ -1,9 +1,10 @@
 //! Figures of one run side by side, for people and as JSON.
 
 use std::fmt;
-use std::time::Duration;
 
 use serde_json::{Value, json};
+
+use crate::limits::figures::{Spread, float};
 
 /// Whether a ratio must be low or high.
 #[derive(Debug, Clone, Copy)]
@@ -12,42 +13,6 @@ pub(super) enum Target {
     AtMost(f64),
     /// Ours over the yardstick, at least.
     AtLeast(f64),
-}
-
-/// Least, median and most.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Spread {
-    least: f64,
-    median: f64,
-    most: f64,
-}
-
-impl Spread {
-    fn of(mut values: Vec<f64>) -> Self {
-        values.sort_by(f64::total_cmp);
-        let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
-        Self {
-            least: at(0),
-            median: at(values.len() / 2),
-            most: at(values.len().saturating_sub(1)),
-        }
-    }
-
-    fn to_json(self) -> Value {
-        json!({"min": self.least, "median": self.median, "max": self.most})
-    }
-}
-
-impl fmt::Display for Spread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = f.precision().unwrap_or(2);
-        let Self {
-            least,
-            median,
-            most,
-        } = self;
-        write!(f, "{least:.digits$} / {median:.digits$} / {most:.digits$}")
-    }
 }
 
 /// One quantity, by the yardstick and by the engine, alternately.
@@ -62,7 +27,7 @@ pub(super) struct Row {
 
 impl Row {
     fn spreads(&self) -> [Spread; 3] {
-        let of = |value: fn(&(f64, f64)) -> f64| Spread::of(self.pairs.iter().map(value).collect());
+        let of = |value: fn(&(f64, f64)) -> f64| Spread::of(self.pairs.iter().map(value));
         [of(|p| p.0), of(|p| p.1), of(|p| p.1 / p.0)]
     }
 
@@ -76,7 +41,7 @@ impl Row {
     }
 
     pub(super) fn to_json(&self) -> Value {
-        let [raw, ours, ratio] = self.spreads().map(Spread::to_json);
+        let [raw, ours, ratio] = self.spreads().map(to_json);
         let target = match self.target {
             Target::AtMost(limit) => json!({"at_most": limit}),
             Target::AtLeast(limit) => json!({"at_least": limit}),
@@ -92,6 +57,7 @@ impl Row {
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [raw, ours, ratio] = self.spreads();
+        let (raw, ours, ratio) = (text(raw, 1), text(ours, 1), text(ratio, 2));
         let (target, holds) = match (self.target, self.holds()) {
             (Target::AtMost(limit), holds) => (format!(", at most {limit}"), holds),
             (Target::AtLeast(limit), holds) => (format!(", at least {limit}"), holds),
@@ -99,10 +65,23 @@ impl fmt::Display for Row {
         let missed = if holds { "" } else { ": MISSED" };
         write!(
             f,
-            "{:56} {} yardstick {raw:.1}, ours {ours:.1}; ratio {ratio:.2}{target}{missed}",
+            "{:56} {} yardstick {raw}, ours {ours}; ratio {ratio}{target}{missed}",
             self.name, self.unit
         )
     }
+}
+
+fn to_json(spread: Spread) -> Value {
+    json!({"min": spread.least, "median": spread.median, "max": spread.most})
+}
+
+fn text(spread: Spread, digits: usize) -> String {
+    let Spread {
+        least,
+        median,
+        most,
+    } = spread;
+    format!("{least:.digits$} / {median:.digits$} / {most:.digits$}")
 }
 
 /// The value below which `share` of the times lie, in microseconds.
@@ -118,13 +97,4 @@ pub(super) fn quantile_micros(times: &mut [u64], share: f64) -> f64 {
     times
         .get(index.min(last))
         .map_or(f64::NAN, |ns| float(*ns) / 1e3)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "figures for people")]
-pub(super) fn float(value: u64) -> f64 {
-    value as f64
-}
-
-pub(super) fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const START: u64 = 1_000_000_000;
 /// Wall clock at virtual time 0, in microseconds since the Unix epoch.
 const EPOCH_MICROS: u64 = 1_700_000_000_000_000;
-
 /// How often a wall clock that is set is set, in virtual nanoseconds.
 const SET_EVERY: u64 = 7_000_000;
 const HOUR_MICROS: u64 = 3_600_000_000;
@@ -44,7 +43,8 @@ impl SimClock {
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// From now on the wall clock is set every few milliseconds: right, an hour back, an hour ahead.
+    /// From now on the wall clock is set every few milliseconds: right, an hour back, an hour
+    /// ahead.
     pub(crate) fn set_wall(&self) {
         self.is_set.store(true, Ordering::Relaxed);
     }

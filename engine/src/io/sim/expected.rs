@@ -35,7 +35,8 @@ impl Expected {
         }
     }
 
-    /// Written frames that were not found, the next one found being `next`: none of them was stable.
+    /// Written frames that were not found, the next one found being `next`: none of them was
+    /// stable.
     pub(super) fn lost_before(&self, next: u64) -> u64 {
         self.written.saturating_sub(next)
     }

@@ -7,6 +7,7 @@ use super::run::SLOT;
 use super::storage::Outcome;
 use super::world::Crash;
 use crate::io::Token;
+use crate::observe::Stats;
 use crate::shard::token;
 
 /// Operations that a run in `flush` with rotations and trims goes through.
@@ -39,6 +40,16 @@ fn mode_of(token: Token) -> &'static str {
     }
 }
 
+/// Publishes all batches, waits until they are acked and stable and the last trims are done.
+fn go_through(rig: &mut Rig) -> Stats {
+    rig.publish(BATCHES);
+    rig.run_until("all acked", |account| account.acked == BATCHES);
+    rig.life().gate.stable_waiters(1);
+    rig.run_until("all stable", |account| account.stable == BATCHES);
+    rig.run(500 * MILLI);
+    rig.life().gate.counters.stats()
+}
+
 #[test]
 fn a_failed_operation_of_any_kind_is_repaired_and_every_frame_is_stable_again() {
     for token in OPERATIONS {
@@ -47,12 +58,7 @@ fn a_failed_operation_of_any_kind_is_repaired_and_every_frame_is_stable_again() 
             let mut rig = Rig::new(mode_of(token), true);
             rig.run(50 * MILLI);
             rig.world.plan(token, Outcome::Fails(errno));
-            rig.publish(BATCHES);
-            rig.run_until("all acked", |account| account.acked == BATCHES);
-            rig.life().gate.stable_waiters(1);
-            rig.run_until("all stable", |account| account.stable == BATCHES);
-            rig.run(500 * MILLI);
-            let stats = rig.life().gate.counters.stats();
+            let stats = go_through(&mut rig);
             // A full disk under the dictionary is waited for, not repaired.
             let waits = full && token == token::DICTIONARY;
             assert_eq!(stats.repairs, u64::from(!waits), "{token:?}, {errno}");
@@ -116,12 +122,7 @@ fn passing_errors_are_tried_again_without_a_repair() {
             for _ in 0..3 {
                 rig.world.plan(token, Outcome::Fails(errno));
             }
-            rig.publish(BATCHES);
-            rig.run_until("all acked", |account| account.acked == BATCHES);
-            rig.life().gate.stable_waiters(1);
-            rig.run_until("all stable", |account| account.stable == BATCHES);
-            rig.run(500 * MILLI);
-            let stats = rig.life().gate.counters.stats();
+            let stats = go_through(&mut rig);
             let seen = (stats.disk_retries, stats.repairs, stats.disk_errors);
             assert_eq!(seen, (3, 0, 0), "{token:?}, {errno}");
             rig.deliver();

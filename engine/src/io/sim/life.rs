@@ -167,7 +167,7 @@ impl Life {
         Step::Alive
     }
 
-    /// What is on disk; `None` once the journal is poisoned.
+    /// What is on disk; `None` while the journal is poisoned.
     pub(crate) fn on_disk(&self) -> Option<OnDisk> {
         self.shard.on_disk()
     }

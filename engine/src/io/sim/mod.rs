@@ -13,6 +13,7 @@
 //! | `life`, `run`, `scenario` | one process; several of them after each other; what they meet |
 //! | `fate`, `steps` | what a process does to its disk, counted; a crash at every step of a script |
 //! | `promises` | what a durability mode promises between turns |
+//! | `ear` | what a process logs |
 //! | `expected` | the frames that an opening must find |
 //! | `faults` | every operation of the journal fails once, and the journal is repaired |
 //! | `reports` | field reports about the order of writes and fdatasyncs |
@@ -22,6 +23,7 @@
 mod clock;
 mod connection;
 mod disk;
+pub(crate) mod ear;
 mod expected;
 mod fate;
 #[cfg(test)]

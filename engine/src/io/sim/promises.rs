@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use super::storage::DiskManners;
 use crate::config::{Config, Durability};
 use crate::shard::OnDisk;
+use crate::units::nanos;
 
 /// Operations that may stand before the fdatasync of a frame: a commit under way, a rotation, and
 /// the commit that the fdatasync belongs to.
@@ -31,10 +32,9 @@ impl Promises {
             0
         };
         let longest = disk.write_nanos.max(disk.sync_nanos) * slow + full;
-        let interval = u64::try_from(config.sync_interval.as_nanos()).expect("an interval");
         let periodic = config.durability == Durability::Periodic;
         Self {
-            age_max: periodic.then_some(interval + OPERATIONS_BEFORE * longest),
+            age_max: periodic.then_some(nanos(config.sync_interval) + OPERATIONS_BEFORE * longest),
             writes: VecDeque::new(),
         }
     }

@@ -193,7 +193,8 @@ impl SimIo {
         self.disk.names(dir)
     }
 
-    /// A drained close leaves the lock files, and the copies of torn tails and bad files, which are for people.
+    /// A drained close leaves the lock files, and the copies of torn tails and bad files, which are
+    /// for people.
     pub(crate) fn assert_drained(&self, slot: &Path) {
         let mut names = self.names(slot);
         names.sort();

@@ -1,12 +1,11 @@
 //! What kind of filesystem a path is on.
 
-use std::ffi::CString;
 use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use super::fs::c_path;
 use super::{check, retry};
 
 /// A kind of filesystem by its magic number (`statfs`, linux/magic.h).
@@ -37,7 +36,7 @@ const KINDS: [(u32, &str, bool); 18] = [
 
 /// The kind of the filesystem that `path` is on.
 pub(crate) fn filesystem(path: &Path) -> io::Result<Filesystem> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
+    let path = c_path(path)?;
     let mut found = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: `path` ends in a zero byte, and `found` is memory for the structure that is written.
     retry(|| check(unsafe { libc::statfs(path.as_ptr(), found.as_mut_ptr()) }))?;

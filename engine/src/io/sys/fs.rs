@@ -33,7 +33,7 @@ fn std_file(file: &File) -> std::mem::ManuallyDrop<std::fs::File> {
 }
 
 /// Reads until `into` is full, the file ends, or what was read is no whole number of `unit`s.
-fn fill(file: &File, into: &mut [u8], offset: u64, unit: usize) -> io::Result<usize> {
+fn read_full(file: &File, into: &mut [u8], offset: u64, unit: usize) -> io::Result<usize> {
     let file = std_file(file);
     let mut done = 0;
     while done < into.len() && done.is_multiple_of(unit) {
@@ -105,12 +105,12 @@ impl Fs for RealFs {
     }
 
     fn read_at(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        fill(file, into, offset, 1)
+        read_full(file, into, offset, 1)
     }
 
     fn read_direct(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
         // Only the end of the file lies within a block; from there no aligned read goes on.
-        fill(file, into, offset, BLOCK)
+        read_full(file, into, offset, BLOCK)
     }
 
     fn is_cached(&self, file: &File, offset: u64) -> bool {

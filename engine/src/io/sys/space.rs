@@ -1,16 +1,15 @@
 //! How much a filesystem has left.
 
-use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use super::fs::c_path;
 use super::{check, retry};
 
 /// Bytes that an unprivileged process may still use on the filesystem of `path`.
 pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
+    let path = c_path(path)?;
     let mut found = MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: `path` ends in a zero byte, and `found` is memory for the structure that is written.
     retry(|| check(unsafe { libc::statvfs(path.as_ptr(), found.as_mut_ptr()) }))?;

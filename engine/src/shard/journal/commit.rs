@@ -86,8 +86,7 @@ impl Journal {
         let periodic = self.options.sync_interval > 0
             && now.saturating_sub(self.last_sync) >= self.options.sync_interval;
         let last = self.closing && self.options.sync_interval > 0;
-        let asked = self.sync_wanted || self.options.sync_always || self.epoch.settles();
-        let sync = asked || periodic || last;
+        let sync = self.is_sync_asked() || periodic || last;
         let Some((key, segment)) = self.next_to_write() else {
             if sync && self.stable < self.written && self.rotation.is_none() {
                 self.begin_sync_only();

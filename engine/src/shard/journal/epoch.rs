@@ -9,8 +9,7 @@
 //! knows ids of the old epoch forgets them before the next append: the lanes' maps (the intake)
 //! and the connection (the link). In memory mode there is nothing to renew but the dictionary.
 
-use super::segment::Segment;
-use super::{Files, Journal, map_error};
+use super::Journal;
 use crate::error::Error;
 use crate::io::{Io, Request};
 use crate::observe::Category;
@@ -167,16 +166,15 @@ impl Journal {
     fn ask_for_renewal(&mut self, io: &mut impl Io, now: u64) {
         assert_eq!(self.acked, self.published, "held since it was acked");
         assert!(self.dictionary_pending.is_empty(), "every frame is written");
+        let segments = self.file_names();
         let files = self.files.as_ref().expect("renewals need files");
-        let names = self.chain.iter().map(|segment| &segment.name);
-        let names = names.chain(self.spares.iter().map(|spare| &spare.name));
         let renewal = Renewal {
             dir: files.dir.clone(),
             lock: files.incarnation.lock_file().clone(),
             manifest: files.manifest.clone(),
             watermark: files.watermark.clone(),
             dictionary: files.dictionary.clone(),
-            segments: names.cloned().collect(),
+            segments,
             handles: (self.chain.iter_mut().filter_map(|s| s.file.take()))
                 .chain(self.spares.drain(..).map(|spare| spare.file))
                 .collect(),
@@ -197,8 +195,8 @@ impl Journal {
         };
     }
 
-    /// The steward's answer. A failure, want of room or another, is back-pressure: the renewal starts
-    /// over, which is safe wherever it stopped, and nothing is lost with it: all is acked.
+    /// The steward's answer. A failure, want of room or another, is back-pressure: the renewal
+    /// starts over, which is safe wherever it stopped, and nothing is lost with it: all is acked.
     pub(super) fn renewed(
         &mut self,
         io: &mut impl Io,
@@ -209,7 +207,6 @@ impl Journal {
             Ok(opened) => {
                 if let Err(error) = self.take_renewed(io, *opened) {
                     // The active segment has no memory: nothing can go on.
-                    self.epoch.step = Step::None;
                     let cause = format!("a new dictionary epoch: {error}");
                     self.poison(&cause);
                     self.give_up_repair();
@@ -226,20 +223,11 @@ impl Journal {
         }
     }
 
-    fn take_renewed(&mut self, io: &mut impl Io, mut opened: OpenedSlot) -> Result<(), Error> {
+    fn take_renewed(&mut self, io: &mut impl Io, opened: OpenedSlot) -> Result<(), Error> {
         let old = self.files.take().expect("renewals need files");
         // The last handle of a removed file, which may be large; with a full queue it goes here.
         let _ = io.request(Request::Close {
             file: old.dictionary,
-        });
-        self.files = Some(Files {
-            dir: opened.dir,
-            manifest: opened.manifest,
-            watermark: opened.watermark,
-            dictionary: opened.dictionary_file,
-            dictionary_bytes: opened.dictionary_bytes,
-            dictionary_synced: opened.dictionary_bytes,
-            incarnation: old.incarnation,
         });
         self.first_key += self.chain.len() as u64;
         for segment in self.chain.drain(..) {
@@ -247,23 +235,21 @@ impl Journal {
                 self.memory.put(region);
             }
         }
-        let active = opened.segments.pop();
-        let active = Segment::opened(active.expect("a renewed slot has one segment"));
-        let (bytes, created_micros) = (active.bytes, active.created_micros);
-        self.allocated = bytes;
-        self.next_generation = opened.next_generation;
-        self.watermark.recorded = self.acked;
-        // Also without memory for it: the chain is never empty.
-        self.chain.push_back(active);
+        self.allocated = 0;
+        self.watermark.restart(self.acked);
+        let active = opened.segments.last();
         let header = SegmentHeader {
             manifest_required: true,
             base: self.published,
-            created_micros,
+            created_micros: active
+                .expect("a renewed slot has one segment")
+                .created_micros,
         };
-        let region = self.memory.take(bytes).map_err(map_error)?;
-        self.active().resume(region, &header.to_bytes());
-        self.gate.counters.segments_written.add(1);
+        let taken = self.take_over(opened, old.incarnation, &header.to_bytes());
+        // Also without memory for the segment: the new dictionary is there.
         self.renewed_dictionary();
+        taken?;
+        self.gate.counters.segments_written.add(1);
         Ok(())
     }
 

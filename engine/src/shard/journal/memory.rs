@@ -47,9 +47,9 @@ impl Memory {
 }
 
 impl Journal {
-    /// Frees segment memory above the budget: sealed, stable segments only: a
-    /// repair needs the others. Those that the
-    /// sender has passed go first; then the newest, because the sender needs the oldest next.
+    /// Frees segment memory above the budget, of sealed, stable segments only: a repair needs the
+    /// others. Those that the sender has passed go first; then the newest, because the sender needs
+    /// the oldest next.
     pub(super) fn evict(&mut self, sent: Position) {
         let mut held: u64 = self.chain.iter().map(super::Segment::memory_bytes).sum();
         let last = self.chain.len() - 1;

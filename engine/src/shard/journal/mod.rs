@@ -238,7 +238,11 @@ impl Journal {
             repair: Repair::default(),
         };
         match slot {
-            Some((slot, incarnation)) => journal.take_over(slot, incarnation, active_tail)?,
+            Some((slot, incarnation)) => {
+                journal.take_over(slot, incarnation, active_tail)?;
+                let recovered = journal.published.since(journal.acked);
+                journal.gate.counters.frames_recovered.set(recovered);
+            }
             None => journal.start_in_memory()?,
         }
         journal.publish_gauges();
@@ -267,8 +271,7 @@ impl Journal {
     /// First FSN of the last segment that the manifest names: all before it are full.
     #[cfg(any(test, feature = "internals"))]
     pub(crate) fn sealed(&self) -> Fsn {
-        let named = self.chain.iter().rev().find(|segment| segment.committed);
-        named.map_or(Fsn(0), |segment| segment.base)
+        self.last_committed().base
     }
 
     /// First FSN that the server has not confirmed.
@@ -409,8 +412,12 @@ impl Journal {
 
     fn sync_due(&self) -> bool {
         let closing = self.closing && self.options.sync_interval > 0;
-        let wanted = self.sync_wanted || self.options.sync_always || self.epoch.settles();
-        (wanted || closing) && self.stable < self.written
+        (self.is_sync_asked() || closing) && self.stable < self.written
+    }
+
+    /// Whether the next commit ends with an fdatasync, whatever the time.
+    fn is_sync_asked(&self) -> bool {
+        self.sync_wanted || self.options.sync_always || self.epoch.settles()
     }
 
     fn poison(&mut self, cause: &str) {
@@ -425,11 +432,9 @@ impl Journal {
         counters
             .unacked_frames
             .set(self.published.since(self.acked));
-        let dictionary = self
-            .files
-            .as_ref()
-            .map_or(0, |files| files.dictionary_bytes);
-        counters.disk_bytes.set(self.allocated + dictionary);
+        counters
+            .disk_bytes
+            .set(self.allocated + self.dictionary_bytes());
         counters.unreclaimed_bytes.set(self.unreclaimed);
         counters.symbols.set(u64::from(self.dictionary.len()));
         counters.fsn_next.set(self.published.0);
@@ -450,11 +455,29 @@ impl Journal {
         self.chain.back_mut().expect("the chain is never empty")
     }
 
+    /// The last segment that the manifest names: all before it are full.
+    fn last_committed(&self) -> &Segment {
+        let named = self.chain.iter().rev().find(|segment| segment.committed);
+        named.expect("some segment is always committed")
+    }
+
+    /// Bytes of the dictionary file, 0 without one.
+    fn dictionary_bytes(&self) -> u64 {
+        self.files
+            .as_ref()
+            .map_or(0, |files| files.dictionary_bytes)
+    }
+
+    /// Names of all segments and spares.
+    fn file_names(&self) -> Vec<String> {
+        let segments = self.chain.iter().map(|segment| &segment.name);
+        let spares = self.spares.iter().map(|spare| &spare.name);
+        segments.chain(spares).cloned().collect()
+    }
+
     /// Gives the files back for the directory work of close.
     pub(crate) fn into_files(self) -> Option<SlotRemains> {
-        let names = self.chain.iter().map(|segment| &segment.name);
-        let spares = self.spares.iter().map(|spare| &spare.name);
-        let segments = names.chain(spares).cloned().collect();
+        let segments = self.file_names();
         let active_base = self.chain.back().expect("the chain is never empty").base;
         let acked = self.acked;
         self.files.map(|files| SlotRemains {

@@ -73,8 +73,7 @@ impl Journal {
                     parts: parts_of(segment),
                 })
             });
-        let active = self.chain.iter().rev().find(|segment| segment.committed);
-        let active = active.expect("some segment is always committed").base;
+        let active = self.last_committed().base;
         let mark = signed(self.mark()) - 1;
         Rebuild {
             dir: files.dir.clone(),
@@ -166,8 +165,7 @@ impl Journal {
 
     /// Everything in committed segments is stable.
     fn count_rebuilt(&mut self, now: u64) {
-        let last = self.chain.iter().rev().find(|segment| segment.committed);
-        let through = last.expect("some segment is always committed").next();
+        let through = self.last_committed().next();
         let counters = &self.gate.counters;
         counters.frames_written.add(through.since(self.written));
         counters.frames_stable.add(through.since(self.stable));

@@ -6,11 +6,11 @@ use crate::io::{Doomed, Io, Reply, Request};
 
 /// Pause before a spare that could not be made is asked for again, in nanoseconds.
 const RETRY_PAUSE: u64 = 200_000_000;
-
 /// Time without an append after which one spare is enough, in nanoseconds.
 const IDLE: u64 = 3_000_000_000;
 
-/// How many spares are wanted: as configured, but one for an engine that was idle, until it rotates.
+/// How many spares are wanted: as configured, but one for an engine that was idle, until it
+/// rotates.
 #[derive(Debug, Default)]
 pub(super) struct Appetite {
     published: Fsn,
@@ -69,10 +69,7 @@ impl Journal {
         if self.closing || single {
             return true;
         }
-        let dictionary = self
-            .files
-            .as_ref()
-            .map_or(0, |files| files.dictionary_bytes);
+        let dictionary = self.dictionary_bytes();
         let least = 2 * self.options.segment_bytes + dictionary;
         self.allocated + dictionary + bytes <= self.options.total_bytes.max(least)
     }

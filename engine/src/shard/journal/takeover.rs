@@ -1,4 +1,4 @@
-//! From an opened slot, or from nothing, to a journal that takes frames.
+//! From an opened or renewed slot, or from nothing, to a journal that takes frames.
 
 use super::segment::Segment;
 use super::{Files, Journal, map_error};
@@ -9,6 +9,8 @@ use crate::slot::OpenedSlot;
 use crate::steward::Incarnation;
 
 impl Journal {
+    /// Goes on with the slot's files, segments and dictionary. With an error, want of memory for
+    /// the active segment, everything else is taken over.
     pub(super) fn take_over(
         &mut self,
         slot: OpenedSlot,
@@ -51,10 +53,6 @@ impl Journal {
             .expect("an opened slot has an active segment");
         let region = self.memory.take(active.bytes).map_err(map_error)?;
         active.resume(region, active_tail);
-        self.gate
-            .counters
-            .frames_recovered
-            .set(self.published.since(self.acked));
         Ok(())
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Order on disk (slot-format.md section 3.2, 7): dictionary synced (it becomes the only copy of
 //! the ids) -> watermark, fdatasync -> manifest with the new head, fdatasync -> unlink, directory
-//! sync (the steward's, see `removals`). Trims are gathered for [`TRIM_PAUSE`] unless room is short: each costs
-//! three flushes, whatever it removes.
+//! sync (the steward's, see `removals`). Trims are gathered for [`TRIM_PAUSE`] unless room is
+//! short: each costs three flushes, whatever it removes.
 
 use std::io;
 
@@ -104,12 +104,7 @@ impl Journal {
         if self.trim.is_none() {
             self.begin_trim(now);
         }
-        let active = self
-            .chain
-            .iter()
-            .rev()
-            .find(|s| s.committed)
-            .map(|s| s.base);
+        let active = self.last_committed().base;
         let Some(trim) = &mut self.trim else { return };
         let files = self.files.as_ref().expect("trims need files");
         trim.sync_dictionary
@@ -131,7 +126,6 @@ impl Journal {
         let free = rotation.is_none_or(|rotation| !rotation.holds_manifest());
         let (manifest, scratch) = (&files.manifest, &mut self.scratch.manifest);
         if trim.watermark.is_done() && free && !trim.manifest.is_begun() {
-            let active = active.expect("some segment is always committed");
             let values = (signed(trim.head), signed(active));
             trim.manifest.begin(manifest, scratch, values);
         }

@@ -1,5 +1,5 @@
-//! The connection at the begin of a dictionary epoch: one that knows symbols is closed in order, and
-//! the next begins with none.
+//! The connection at the begin of a dictionary epoch: one that knows symbols is closed in order,
+//! and the next begins with none.
 
 use super::{Link, State};
 use crate::io::Io;

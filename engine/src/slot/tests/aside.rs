@@ -109,7 +109,6 @@ fn what_would_refuse_the_fresh_slot_is_found_first() {
     let disk = damaged();
     let small = SlotOptions {
         total_bytes: 2 * SEGMENT_BYTES - 1,
-        prefill: false,
         ..options()
     };
     let before = disk.files(SLOT);

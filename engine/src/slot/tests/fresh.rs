@@ -222,7 +222,6 @@ fn a_node_owner_directory_is_never_ignored() {
 fn too_small_a_total_is_refused_for_a_fresh_slot_only() {
     let small = SlotOptions {
         total_bytes: 2 * SEGMENT_BYTES - 1,
-        prefill: false,
         ..options()
     };
     assert!(

@@ -55,7 +55,6 @@ fn payloads_of(seed: u64, count: u64, longest: u64) -> Vec<Vec<u8>> {
 fn options_with(progress: &RecoveryProgress) -> SlotOptions {
     SlotOptions {
         total_bytes: 1 << 30,
-        prefill: false,
         progress: progress.clone(),
         ..options()
     }

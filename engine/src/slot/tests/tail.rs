@@ -139,7 +139,6 @@ fn frames_longer_than_the_read_buffer_are_scanned_and_folded() {
     let big = crate::slot::SlotOptions {
         segment_bytes: 8 << 20,
         total_bytes: 1 << 30,
-        prefill: false,
         ..options()
     };
     let mut slot = open(&disk, &big).unwrap();

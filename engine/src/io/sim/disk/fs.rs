@@ -20,8 +20,6 @@ pub(crate) struct SimFs {
     fate: Fate,
     /// Reservations that fail, of 100.
     full_percent: u64,
-    /// What is left, as far as anybody asks.
-    free_bytes: u64,
 }
 
 impl SimFs {
@@ -32,7 +30,6 @@ impl SimFs {
             incarnation,
             fate: Fate::default(),
             full_percent: 0,
-            free_bytes: u64::MAX,
         }
     }
 
@@ -244,7 +241,7 @@ impl Fs for SimFs {
     }
 
     fn free_bytes(&self, _: &Path) -> io::Result<u64> {
-        Ok(self.free_bytes)
+        Ok(u64::MAX)
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {

@@ -1,16 +1,14 @@
 //! A damaged slot: where its bytes are, whatever happens, and how often somebody was told.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Event, Level};
 
 use crate::io::sim::disk::SimDisk;
+use crate::io::sim::ear::{Ear, field};
 use crate::io::sim::fate::Fate;
 use crate::io::sim::run::SLOT;
 use crate::slot::names;
@@ -92,56 +90,19 @@ impl Keepsake {
 
     /// Counts how often the process with this fate tells of the damage while it does `work`.
     pub(super) fn listen<T>(&self, fate: &Fate, work: impl FnOnce() -> T) -> T {
-        let listener = Listener {
-            told: Arc::clone(&self.told),
-            fate: fate.clone(),
+        let (told, fate) = (Arc::clone(&self.told), fate.clone());
+        let hear = move |event: &Event<'_>| {
+            let is_it = field(event, "message").is_some_and(|line| line.starts_with(TOLD));
+            if is_it && !fate.is_dead() {
+                told.fetch_add(1, Ordering::Relaxed);
+            }
         };
-        tracing::subscriber::with_default(listener, work)
+        let level = Level::ERROR;
+        tracing::subscriber::with_default(Ear { level, hear }, work)
     }
 
     /// How often somebody was told, all processes together.
     pub(super) fn told(&self) -> u64 {
         self.told.load(Ordering::Relaxed)
-    }
-}
-
-/// Hears the log of one process, as long as it lives.
-struct Listener {
-    told: Arc<AtomicU64>,
-    fate: Fate,
-}
-
-impl Subscriber for Listener {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == tracing::Level::ERROR
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line(false);
-        event.record(&mut line);
-        if line.0 && !self.fate.is_dead() {
-            self.told.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-/// Whether an event is the line.
-struct Line(bool);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0 |= field.name() == "message" && format!("{value:?}").starts_with(TOLD);
     }
 }
