@@ -1,5 +1,6 @@
 //! What the tests of this crate share. Each file under `tests/` is one claim about the whole.
 
+pub mod address;
 pub mod block;
 pub mod cells;
 pub mod client_rows;

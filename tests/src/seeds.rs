@@ -1,4 +1,5 @@
-//! Running the simulator over many seeds, and saying how a failure is repeated.
+//! How much a test does and from which seed on (`FOREBAY_SCALE`, `FOREBAY_SEED`); running the
+//! simulator over many seeds, and saying how a failure is repeated.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
@@ -14,6 +15,12 @@ pub fn number(variable: &str) -> Option<u64> {
     )
 }
 
+/// `FOREBAY_SCALE`: the factor by which a test does more than usual.
+#[must_use]
+pub fn scale() -> u64 {
+    number("FOREBAY_SCALE").unwrap_or(1)
+}
+
 /// Runs `seeds` seeds times `FOREBAY_SCALE`, or `FOREBAY_SEED` alone; the first failure ends it and
 /// says how to repeat it. `None` when one seed was asked for: its counts prove nothing about the
 /// others.
@@ -25,7 +32,7 @@ pub fn sweep(
     let one = number("FOREBAY_SEED");
     let seeds = match one {
         Some(seed) => seed..seed + 1,
-        None => 0..seeds * number("FOREBAY_SCALE").unwrap_or(1),
+        None => 0..seeds * scale(),
     };
     let start = Instant::now();
     let mut total = Summary::default();

@@ -7,13 +7,14 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use forebay::config::Config;
 use forebay::{Engine, Error, TimestampNanos};
 use forebay_loadgen::sink::{Sink, SinkConfig};
+use forebay_tests::address::free_address;
 use forebay_wire::upgrade::{FixedReply, UpgradePolicy};
 
 mod loadgen;
@@ -56,15 +57,6 @@ fn answering(status: u16) -> Sink {
 
 fn any_port() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
-}
-
-/// An address that a server can be started at again: of loopback, but of this call alone.
-fn own_address() -> SocketAddr {
-    static CALLS: AtomicU8 = AtomicU8::new(2);
-    let [low, high, ..] = std::process::id().to_le_bytes();
-    let host = [127, high | 1, low, CALLS.fetch_add(1, Ordering::Relaxed)];
-    let listener = std::net::TcpListener::bind(SocketAddr::from((host, 0))).unwrap();
-    listener.local_addr().unwrap()
 }
 
 fn one_row(engine: &Engine) {
@@ -161,7 +153,7 @@ fn a_refusal_is_final_after_one_request() {
 #[test]
 fn a_token_is_rotated_while_rows_flow() {
     let (_dir, path) = token_file("first");
-    let address = own_address();
+    let address = free_address();
     let sink = guarded(address, "Bearer first");
     let connect = format!("ws::addr={address};token_file={};{COMMON}", path.display());
     let engine = Engine::connect(&connect).unwrap();
@@ -180,7 +172,7 @@ fn a_token_is_rotated_while_rows_flow() {
 #[test]
 fn a_refused_token_is_tried_once_more_if_its_file_changed() {
     let (_dir, path) = token_file("first");
-    let address = own_address();
+    let address = free_address();
     let sink = guarded(address, "Bearer first");
     let keys = "reconnect_initial_backoff_millis=300;reconnect_max_backoff_millis=300;";
     let connect = format!(
@@ -227,7 +219,7 @@ fn a_refused_token_is_tried_once_more_if_its_file_changed() {
 
 #[test]
 fn on_auth_error_retry_waits_for_the_right_to_come() {
-    let address = own_address();
+    let address = free_address();
     let sink = guarded(address, "Bearer other");
     let connect = format!(
         "ws::addr={address};token=t0k3n;on_auth_error=retry;initial_connect_retry=async;{COMMON}"
@@ -350,7 +342,7 @@ fn secrets_are_in_no_error_no_log_and_no_debug_output() {
 /// Field report `dns-changed`: the server moves to another address of the same name.
 #[test]
 fn dns_changed() {
-    let hosts = [own_address(), own_address()];
+    let hosts = [free_address(), free_address()];
     // One port on both addresses.
     let port = hosts[0].port();
     let second = SocketAddr::new(hosts[1].ip(), port);
@@ -402,7 +394,7 @@ fn every_address_of_a_name_is_tried_in_its_order() {
 
 #[test]
 fn a_resolver_that_fails_later_is_replaced_by_what_it_last_said() {
-    let address = own_address();
+    let address = free_address();
     let broken = Arc::new(AtomicU64::new(0));
     let is_broken = Arc::clone(&broken);
     let resolver = move |_: &str, _: u16| {

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use forebay::{ColumnId, ColumnType, Engine, Error, Producer, Symbol, TableId, TimestampNanos};
 use forebay_loadgen::sink::{Sink, SinkConfig};
+use forebay_tests::seeds::scale;
 
 mod producing;
 use producing::{connect, free_address, scratch, until};
@@ -313,8 +314,7 @@ fn contract(n: u64, trace: bool) {
 
 #[test]
 fn a_warm_producer_neither_allocates_nor_sleeps() {
-    let scale = std::env::var("FOREBAY_SCALE").map_or(1, |n| n.parse().expect("a number"));
-    contract(200_000 * scale, false);
+    contract(200_000 * scale(), false);
 }
 
 #[test]

@@ -11,13 +11,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
 use forebay::{Engine, Error, Pressure, Producer, Receipt, Stage, TimestampNanos};
 use forebay_loadgen::sink::{Sink, SinkConfig};
+use forebay_tests::address::free_address;
 use forebay_wire::upgrade::{FixedReply, UpgradePolicy};
 
 mod loadgen;
@@ -33,16 +33,6 @@ fn sink(dir: &Path, listen: Option<SocketAddr>) -> SinkConfig {
         store: Some(dir.to_path_buf()),
         ..SinkConfig::default()
     }
-}
-
-/// An address where nobody listens yet: of loopback, but of this call alone, so that no other
-/// test's server can be given its port meanwhile.
-fn free_address() -> SocketAddr {
-    static CALLS: AtomicU8 = AtomicU8::new(2);
-    let [low, high, ..] = std::process::id().to_le_bytes();
-    let host = [127, high | 1, low, CALLS.fetch_add(1, Ordering::Relaxed)];
-    let listener = std::net::TcpListener::bind(SocketAddr::from((host, 0))).expect("a free port");
-    listener.local_addr().expect("bound")
 }
 
 fn connect(address: SocketAddr, more: &str) -> String {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use forebay::{Engine, Error, Pressure, Producer, TimestampNanos};
 use forebay_loadgen::sink::{Depth, Script, Sink, SinkConfig};
+use forebay_tests::address::free_address;
 use forebay_wire::upgrade::UpgradePolicy;
 
 mod loadgen;
@@ -166,10 +167,7 @@ fn error_hides_cause() {
 #[test]
 fn usable_after_failure() {
     let dir = loadgen::scratch();
-    let address = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.local_addr().expect("bound")
-    };
+    let address = free_address();
     let small = "sf_max_segment_bytes=64k;sf_max_total_bytes=128k;sf_append_deadline_millis=50;\
                  intake_ring_bytes=64k;";
     let engine = Engine::connect(&conf(&address.to_string(), dir.path(), small)).expect("async");

@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use forebay_tests::address::free_address;
+use forebay_tests::seeds;
 use loadgen::{NASDAQ, Running, SinkProcess, binary, scratch, stored, wait_for};
 
 const SEED: u64 = 0xF04E_BA11;
@@ -193,16 +195,8 @@ fn confirmed(log: &Path) -> usize {
 }
 
 fn seeds() -> impl Iterator<Item = u64> {
-    let number = |name: &str| {
-        std::env::var(name)
-            .ok()
-            .map(|text| text.parse::<u64>().unwrap())
-    };
-    let (first, count) = (
-        number("FOREBAY_SEED").unwrap_or(SEED),
-        number("FOREBAY_SCALE"),
-    );
-    (0..count.unwrap_or(1)).map(move |index| first.wrapping_add(index))
+    let first = seeds::number("FOREBAY_SEED").unwrap_or(SEED);
+    (0..seeds::scale()).map(move |index| first.wrapping_add(index))
 }
 
 /// Prints what arrived and checks that it is all and in order.
@@ -243,7 +237,7 @@ fn confirmed_batches_survive_kills_while_the_server_is_down() {
     for seed in seeds() {
         let mut rig = Rig::new(seed.rotate_left(32));
         // Nobody listens there until the sink takes it at the end.
-        let addr = free_port();
+        let addr = free_address().to_string();
         for _ in 0..KILLS {
             rig.kill_one(&addr);
         }
@@ -252,12 +246,4 @@ fn confirmed_batches_survive_kills_while_the_server_is_down() {
         rig.finish(&addr);
         report(&rig, seed, "server down");
     }
-}
-
-fn free_port() -> String {
-    std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .to_string()
 }

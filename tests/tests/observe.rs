@@ -5,9 +5,9 @@
     reason = "helpers of tests: a panic here is a failed test"
 )]
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use forebay::{
     TimestampNanos,
 };
 use forebay_loadgen::sink::{Script, Sink, SinkConfig};
+use forebay_tests::address::free_address;
 use forebay_wire::upgrade::{FixedReply, UpgradePolicy};
 
 mod loadgen;
@@ -27,16 +28,6 @@ fn connect(address: SocketAddr, more: &str) -> String {
         "ws::addr={address};initial_connect_retry=async;\
          reconnect_initial_backoff_millis=1;reconnect_max_backoff_millis=20;pin=off;{more}"
     )
-}
-
-/// An address where nobody listens: of loopback, but of this call alone, so that no other test's
-/// server can be given its port meanwhile.
-fn nobody() -> SocketAddr {
-    static CALLS: AtomicU8 = AtomicU8::new(2);
-    let [low, high, ..] = std::process::id().to_le_bytes();
-    let host = [127, high | 1, low, CALLS.fetch_add(1, Ordering::Relaxed)];
-    let listener = TcpListener::bind(SocketAddr::from((host, 0))).unwrap();
-    listener.local_addr().unwrap()
 }
 
 fn row(producer: &mut Producer, table: &str, n: i64, text: &str) {
@@ -72,7 +63,7 @@ fn scripted(listen: SocketAddr, script: &str) -> Sink {
 #[test]
 fn a_status_tells_an_outage_from_a_fault_and_names_what_waits() {
     let dir = loadgen::scratch();
-    let address = nobody();
+    let address = free_address();
     let more = format!("sf_dir={};", dir.path().join("sf").display());
     let engine = Engine::connect(&connect(address, &more)).expect("async");
     let mut producer = engine.producer().unwrap();
@@ -117,7 +108,7 @@ fn a_status_tells_an_outage_from_a_fault_and_names_what_waits() {
 
 #[test]
 fn connection_events_tell_the_story_in_order_and_the_status_knows_the_server() {
-    let (first, second) = (nobody(), nobody());
+    let (first, second) = (free_address(), free_address());
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);
     let text = connect(first, "").replace("addr=", &format!("addr={second},"));
@@ -253,7 +244,7 @@ fn a_terminal_error_is_told_once_and_ends_the_readiness() {
 #[test]
 fn refusals_are_counted_by_cause_and_add_up() {
     // A ring of 4 KiB and an engine that is full soon: nobody listens at first.
-    let address = nobody();
+    let address = free_address();
     let more = "intake_ring_bytes=4k;sf_append_deadline_millis=0;sf_max_segment_bytes=64k;\
                 sf_max_total_bytes=128k;max_frame_rejections=1000;close_flush_timeout_millis=0;";
     let engine = Engine::connect(&connect(address, more)).expect("async");
@@ -318,7 +309,7 @@ fn refusals_are_counted_by_cause_and_add_up() {
 #[test]
 fn invalid_rows_are_counted_and_left_out() {
     let engine =
-        Engine::connect(&connect(nobody(), "close_flush_timeout_millis=0;")).expect("async");
+        Engine::connect(&connect(free_address(), "close_flush_timeout_millis=0;")).expect("async");
     let mut producer = engine.producer().unwrap();
     row(&mut producer, "t", 0, "x");
     producer.table("t").unwrap();
@@ -415,7 +406,7 @@ fn not_falling(before: &Stats, now: &Stats) {
 /// Publishes `frames` while nobody listens, restarts `restarts` times, then lets a server take
 /// all; looks at the gauges all along.
 fn restarts(dir: &Path, frames: u64, restarts: u64) {
-    let address = nobody();
+    let address = free_address();
     let more = format!(
         "sf_dir={};sf_max_segment_bytes=64k;close_flush_timeout_millis=0;",
         dir.display()
@@ -510,7 +501,7 @@ fn the_environment_names_the_string_or_the_error_does() {
 #[test]
 fn dead_letters_are_told_and_counted_apart_from_what_was_acked() {
     let dir = loadgen::scratch();
-    let sink = scripted(nobody(), "table bad -> nack 0x03 \"no such column\"");
+    let sink = scripted(free_address(), "table bad -> nack 0x03 \"no such column\"");
     let more = format!(
         "on_schema_error=dead_letter;rejected_dir={};",
         dir.path().join("kept").display()

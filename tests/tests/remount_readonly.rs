@@ -6,68 +6,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic here is a failed test")]
 
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay::{Engine, Error, Pressure, Producer, TimestampNanos};
+use forebay_tests::block::SmallDisk;
 
+const DISK_BYTES: u64 = 96 << 20;
 const PRODUCERS: u64 = 8;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// `FS_IOC_SHUTDOWN` with `FS_SHUTDOWN_FLAGS_NOLOGFLUSH`: nothing more reaches the disk.
-const SHUT_DOWN: &str = "import fcntl,os,struct,sys\n\
-    fd=os.open(sys.argv[1],os.O_RDONLY)\n\
-    fcntl.ioctl(fd,0x8004587d,struct.pack('I',2))\n";
-
-/// Why this machine cannot run the test, if so.
-fn missing() -> Option<&'static str> {
-    let reason = if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
-        "mounting needs root"
-    } else if !Path::new("/dev/loop-control").exists() {
-        "there are no loop devices"
-    } else {
-        return None;
-    };
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "{reason}");
-    Some(reason)
-}
-
-fn run(words: &[&str]) {
-    let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{words:?}: {text}");
-}
-
-/// A mounted ext4, unmounted on drop.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    fn new(dir: &Path) -> Self {
-        let (image, root) = (dir.join("image"), dir.join("root"));
-        let file = std::fs::File::create(&image).unwrap();
-        file.set_len(96 << 20).unwrap();
-        std::fs::create_dir(&root).unwrap();
-        let (image, path) = (image.to_str().unwrap(), root.to_str().unwrap());
-        run(&["mkfs.ext4", "-q", "-F", image]);
-        run(&["mount", "-o", "loop,noatime", image, path]);
-        Self(root)
-    }
-
-    fn shut_down(&self) {
-        run(&["python3", "-c", SHUT_DOWN, self.0.to_str().unwrap()]);
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let path = self.0.display().to_string();
-        // At once or when the last file is closed.
-        let _ = Command::new("umount").args(["-l", &path]).status();
-    }
-}
-
 fn produce(mut rows: Producer, flushed: &AtomicU64) -> Error {
     for n in 0.. {
         let row = rows
@@ -88,18 +36,16 @@ fn produce(mut rows: Producer, flushed: &AtomicU64) -> Error {
 #[test]
 #[ignore = "needs root, loop devices and python3: .ci/run"]
 fn a_filesystem_that_is_shut_down_is_an_error_and_no_signal() {
-    if let Some(reason) = missing() {
-        eprintln!("skipped: {reason}");
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let Some(disk) = SmallDisk::new(DISK_BYTES, 512, tmp) else {
         return;
-    }
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    };
     let intake = tempfile::tempdir_in("/dev/shm").unwrap();
-    let disk = Mounted::new(dir.path());
     let conf = format!(
         "ws::addr=127.0.0.1:1;sf_dir={}/sf;intake=file;intake_dir={}/intake;pin=off;\
          initial_connect_retry=async;close_flush_timeout_millis=0;sf_max_segment_bytes=64k;\
          sf_append_deadline_millis=3000;",
-        disk.0.display(),
+        disk.root().display(),
         intake.path().display()
     );
     let engine = Engine::connect(&conf).unwrap();

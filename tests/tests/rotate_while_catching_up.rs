@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use forebay::Engine;
+use forebay_tests::seeds::scale;
 use forebay_wire::upgrade::UpgradePolicy;
-use peer::{Peer, Seen, fill, scale};
+use peer::{Peer, Seen, fill};
 
 mod loadgen;
 mod peer;

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use forebay::internals::sim::{CrashPoint, Phase, Summary, Trace};
+use forebay_tests::seeds::{number, scale};
 
 /// What plain `cargo test` must reach.
 const POINTS_MIN: u64 = 10_000;
@@ -73,14 +74,6 @@ impl Count {
     }
 }
 
-fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{variable}={text} is not a number")),
-    )
-}
-
 /// What the environment asks for; everything where it says nothing.
 #[derive(Debug)]
 struct Wanted {
@@ -109,13 +102,12 @@ impl Wanted {
 
     /// The scripts to run.
     fn scripts(&self) -> Vec<(Phase, u64)> {
-        let scale = number("FOREBAY_SCALE").unwrap_or(1);
         let named = |phase: &Phase| self.phase.as_ref().is_none_or(|name| name == phase.name());
         let phases = Phase::ALL.into_iter().filter(named);
         let with_seeds = |phase| {
             let seeds = match self.seed {
                 Some(seed) => seed..seed + 1,
-                None => 0..seeds(phase) * scale,
+                None => 0..seeds(phase) * scale(),
             };
             seeds.map(move |seed| (phase, seed))
         };

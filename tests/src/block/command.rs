@@ -40,7 +40,8 @@ pub(super) fn run(words: &[&str]) -> Result<String, String> {
 }
 
 /// Looks every millisecond until `is_so` holds; false after `limit`.
-pub(super) fn wait_until(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+#[must_use]
+pub fn wait_until(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     loop {
         if is_so() {

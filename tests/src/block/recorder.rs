@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fuser::{Errno, ReplyEmpty, ReplyWrite};
 
-use super::Backing;
+use super::{Backing, Image, answer};
 
 /// Something the disk was asked.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ impl Entry {
 
 #[derive(Debug, Default)]
 struct State {
-    image: Vec<u8>,
+    image: Image,
     log: Vec<Entry>,
     recording: bool,
 }
@@ -56,7 +56,7 @@ impl Recorder {
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         let state = State {
-            image: vec![0; bytes],
+            image: Image::zeros(bytes),
             ..State::default()
         };
         Self {
@@ -77,7 +77,7 @@ impl Recorder {
         let mut state = self.state();
         state.recording = true;
         state.log.clear();
-        state.image.clone()
+        state.image.contents().to_vec()
     }
 
     /// Entries so far.
@@ -96,9 +96,7 @@ impl Recorder {
 
     /// Replaces the contents of the disk, which nobody has open.
     pub fn load(&self, image: &[u8]) {
-        let mut state = self.state();
-        state.image.clear();
-        state.image.extend_from_slice(image);
+        self.state().image.load(image);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -110,23 +108,17 @@ impl Backing for Recorder {
     const WRITE_BYTES_MAX: u32 = 128 << 10;
 
     fn bytes(&self) -> usize {
-        self.state().image.len()
+        self.state().image.bytes()
     }
 
     fn read(&self, offset: usize, len: usize) -> Result<Vec<u8>, Errno> {
-        let state = self.state();
-        let start = offset.min(state.image.len());
-        let end = start.saturating_add(len).min(state.image.len());
-        Ok(state.image[start..end].to_vec())
+        Ok(self.state().image.read(offset, len))
     }
 
     fn write(&self, offset: usize, data: &[u8], reply: ReplyWrite) {
         let mut state = self.state();
-        let Some(place) = state.image.get_mut(offset..offset + data.len()) else {
-            return reply.error(Errno::ENOSPC);
-        };
-        place.copy_from_slice(data);
-        if state.recording {
+        let written = state.image.write(offset, data);
+        if written.is_ok() && state.recording {
             let mark = self.mark.load(Ordering::Acquire);
             state.log.push(Entry::Write {
                 offset,
@@ -135,7 +127,7 @@ impl Backing for Recorder {
             });
         }
         drop(state);
-        reply.written(u32::try_from(data.len()).expect("at most WRITE_BYTES_MAX"));
+        answer(reply, written);
     }
 
     fn flush(&self, reply: ReplyEmpty) {

@@ -1,9 +1,9 @@
 //! A disk in memory that refuses writes which hold rows, as many as it is told.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use forebay_tests::block::{Backing, Errno, ReplyWrite};
+use forebay_tests::block::{Backing, Errno, Image, ReplyWrite, answer};
 
 /// What rows are made of.
 const MARK: [u8; 64] = [b'x'; 64];
@@ -11,14 +11,14 @@ const MARK: [u8; 64] = [b'x'; 64];
 /// The disk. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct FailingRows {
-    bytes: Arc<Mutex<Vec<u8>>>,
+    image: Arc<Mutex<Image>>,
     failures: Arc<AtomicU32>,
 }
 
 impl FailingRows {
     pub(crate) fn new(bytes: usize) -> Self {
         Self {
-            bytes: Arc::new(Mutex::new(vec![0; bytes])),
+            image: Arc::new(Mutex::new(Image::zeros(bytes))),
             failures: Arc::default(),
         }
     }
@@ -27,20 +27,21 @@ impl FailingRows {
     pub(crate) fn fail(&self, count: u32) {
         self.failures.store(count, Ordering::Relaxed);
     }
+
+    fn image(&self) -> MutexGuard<'_, Image> {
+        self.image.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Backing for FailingRows {
     const WRITE_BYTES_MAX: u32 = 1 << 20;
 
     fn bytes(&self) -> usize {
-        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        bytes.len()
+        self.image().bytes()
     }
 
     fn read(&self, offset: usize, len: usize) -> Result<Vec<u8>, Errno> {
-        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = bytes.len().min(offset.saturating_add(len));
-        Ok(bytes.get(offset..end).unwrap_or_default().to_vec())
+        Ok(self.image().read(offset, len))
     }
 
     fn write(&self, offset: usize, data: &[u8], reply: ReplyWrite) {
@@ -50,11 +51,6 @@ impl Backing for FailingRows {
         if rows && self.failures.fetch_update(order, order, left).is_ok() {
             return reply.error(Errno::EIO);
         }
-        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(target) = bytes.get_mut(offset..offset + data.len()) else {
-            return reply.error(Errno::ENOSPC);
-        };
-        target.copy_from_slice(data);
-        reply.written(u32::try_from(data.len()).expect("at most 1 MiB"));
+        answer(reply, self.image().write(offset, data));
     }
 }

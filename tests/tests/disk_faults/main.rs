@@ -9,24 +9,25 @@
     reason = "helpers of tests: a panic here is a failed test"
 )]
 
+use std::fs::File;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use forebay_loadgen::sink::{Sink, SinkConfig};
-use forebay_tests::block::{Device, missing};
+use forebay_tests::block::{Device, SmallDisk, missing};
 
 use engine_child::EngineChild;
 use failing::FailingRows;
-use small::{SmallDisk, fill_up};
 
 #[path = "../engine_child/mod.rs"]
 mod engine_child;
 mod failing;
 #[path = "../loadgen/mod.rs"]
 mod loadgen;
-mod small;
 
+const DISK_BYTES: u64 = 48 << 20;
 const ROW_BYTES: usize = 16_000;
 /// More than the disk holds.
 const TOO_MANY: u64 = 20_000;
@@ -47,6 +48,14 @@ fn connect(address: SocketAddr, root: &Path, more: &str) -> String {
 const OUTGROWING: &str = "sf_max_segment_bytes=1m;sf_max_total_bytes=1g;\
      sf_append_deadline_millis=500;";
 
+fn small_disk(sector_bytes: u32) -> Option<SmallDisk> {
+    SmallDisk::new(DISK_BYTES, sector_bytes, tmp())
+}
+
+fn tmp() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
 fn sink() -> Sink {
     Sink::start(SinkConfig::default()).unwrap()
 }
@@ -63,6 +72,19 @@ fn publish_until_refused(child: &mut EngineChild) -> u64 {
     let written = child.state().get("frames_written");
     assert!(written > before);
     written
+}
+
+/// Writes a file until not a byte more fits.
+fn fill_up(path: &Path) {
+    let mut file = File::create(path).unwrap();
+    let mut piece = vec![7; 1 << 20];
+    while !piece.is_empty() {
+        if file.write_all(&piece).is_err() {
+            piece.truncate(piece.len() / 2);
+        }
+    }
+    // What is left is found when it reaches the disk.
+    let _ = file.sync_all();
 }
 
 /// Everything that is in the slot arrives.
@@ -106,7 +128,7 @@ fn polled_io_unsupported() {
 #[test]
 #[ignore = "mounts: needs root and loop devices"]
 fn enospc_create() {
-    let Some(disk) = SmallDisk::new(512) else {
+    let Some(disk) = small_disk(512) else {
         return;
     };
     let mut child = EngineChild::open(&connect(nobody(), disk.root(), OUTGROWING), &[]);
@@ -126,7 +148,7 @@ fn enospc_create() {
 #[test]
 #[ignore = "mounts: needs root and loop devices"]
 fn enospc_resume() {
-    let Some(disk) = SmallDisk::new(512) else {
+    let Some(disk) = small_disk(512) else {
         return;
     };
     let filler = disk.root().join("filler");
@@ -149,7 +171,7 @@ fn enospc_resume() {
 #[test]
 #[ignore = "mounts: needs root and loop devices"]
 fn a_disk_that_is_full_at_the_start_opens_and_drains() {
-    let Some(disk) = SmallDisk::new(512) else {
+    let Some(disk) = small_disk(512) else {
         return;
     };
     let mut child = EngineChild::open(&connect(nobody(), disk.root(), OUTGROWING), &[]);
@@ -166,7 +188,7 @@ fn a_disk_that_is_full_at_the_start_opens_and_drains() {
 #[test]
 #[ignore = "mounts: needs root and loop devices"]
 fn dio_4k_sector() {
-    let Some(disk) = SmallDisk::new(4096) else {
+    let Some(disk) = small_disk(4096) else {
         return;
     };
     let mut child = EngineChild::open(&connect(nobody(), disk.root(), OUTGROWING), &[]);
@@ -186,7 +208,7 @@ fn dio_4k_sector() {
 #[test]
 #[ignore = "mounts: needs root and loop devices, and python3 for the ioctl"]
 fn a_filesystem_that_shuts_down_stops_no_delivery() {
-    let Some(disk) = SmallDisk::new(512) else {
+    let Some(disk) = small_disk(512) else {
         return;
     };
     let sink = sink();
@@ -217,7 +239,7 @@ fn writes_that_fail_are_repaired_from_memory() {
         return;
     }
     let rows = FailingRows::new(64 << 20);
-    let device = Device::mount(rows.clone(), Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let device = Device::mount(rows.clone(), tmp());
     let keys = "sf_max_segment_bytes=1m;sf_durability=flush;sf_prefill=on;";
     let mut child = EngineChild::open(&connect(nobody(), &device.root(), keys), &[]);
     child.publish(20, ROW_BYTES);

@@ -14,7 +14,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -23,6 +23,8 @@ use client::{Client, Side};
 use device::Device;
 use forebay::{Engine, Error};
 use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
+use forebay_tests::address::free_address;
+use forebay_tests::block::wait_until;
 use forebay_tests::stored_slot::StoredSlot;
 use forebay_wire::decode::{Cell, Message, Mode};
 
@@ -31,23 +33,9 @@ const IN_FLIGHT_MIN: usize = 20;
 /// How long a lock is watched that must not come free, and files that must not change.
 const WATCHED: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(20);
-const LOOK: Duration = Duration::from_millis(1);
 /// Rows that are in the slot before writes begin to wait, and the size of those that follow.
 const ROWS_BEFORE: u64 = 30;
 const TEXT_BYTES: u64 = 200_000;
-
-fn wait_until(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + limit;
-    loop {
-        if is_so() {
-            return true;
-        }
-        if Instant::now() > deadline {
-            return false;
-        }
-        std::thread::sleep(LOOK);
-    }
-}
 
 /// The lock of a directory, if it is free.
 fn try_lock(dir: &Path) -> Option<File> {
@@ -269,12 +257,6 @@ fn delivered_by_the_next(device: &Device, address: SocketAddr, conf: &str) -> Ve
     next.leave();
     sink.stop();
     delivered(&store)
-}
-
-/// An address of loopback where nobody listens yet.
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("bound")
 }
 
 /// The number of the one row in a frame.

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use forebay_tests::block::{Backing, Errno, ReplyWrite};
+use forebay_tests::block::{Backing, Errno, Image, ReplyWrite, answer};
 
 /// A sector of nothing but this byte marks a write.
 pub(crate) const MARK: u8 = b'x';
@@ -21,7 +21,7 @@ struct Held {
 
 #[derive(Default)]
 struct State {
-    image: Vec<u8>,
+    image: Image,
     holding: bool,
     held: VecDeque<Held>,
     landed: u64,
@@ -35,13 +35,7 @@ impl State {
     }
 
     fn store(&mut self, offset: usize, bytes: &[u8], reply: ReplyWrite) {
-        match self.image.get_mut(offset..offset + bytes.len()) {
-            Some(place) => {
-                place.copy_from_slice(bytes);
-                reply.written(u32::try_from(bytes.len()).expect("at most WRITE_BYTES_MAX"));
-            }
-            None => reply.error(Errno::ENOSPC),
-        }
+        answer(reply, self.image.write(offset, bytes));
     }
 }
 
@@ -52,7 +46,7 @@ pub(crate) struct SlowFile(Arc<Mutex<State>>);
 impl SlowFile {
     pub(crate) fn new(bytes: usize) -> Self {
         Self(Arc::new(Mutex::new(State {
-            image: vec![0; bytes],
+            image: Image::zeros(bytes),
             ..State::default()
         })))
     }
@@ -100,14 +94,11 @@ impl Backing for SlowFile {
     const WRITE_BYTES_MAX: u32 = 4096;
 
     fn bytes(&self) -> usize {
-        self.state().image.len()
+        self.state().image.bytes()
     }
 
     fn read(&self, offset: usize, len: usize) -> Result<Vec<u8>, Errno> {
-        let state = self.state();
-        let start = offset.min(state.image.len());
-        let end = start.saturating_add(len).min(state.image.len());
-        Ok(state.image[start..end].to_vec())
+        Ok(self.state().image.read(offset, len))
     }
 
     fn write(&self, offset: usize, data: &[u8], reply: ReplyWrite) {

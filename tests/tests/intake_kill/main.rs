@@ -17,19 +17,15 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 use forebay::{Category, Engine};
+use forebay_tests::seeds;
 use loadgen::{PATIENCE, Running, wait_for};
 use rig::{CLEAN, PRODUCERS, Rig};
 
 const SEED: u64 = 0x1A7E_0C11;
 
 fn seeds() -> impl Iterator<Item = u64> {
-    let number = |name: &str| {
-        let text = std::env::var(name).ok()?;
-        Some(text.parse::<u64>().unwrap())
-    };
-    let first = number("FOREBAY_SEED").unwrap_or(SEED);
-    let count = number("FOREBAY_SCALE").unwrap_or(1);
-    (0..count).map(move |index| first.wrapping_add(index.wrapping_mul(0x9E37_79B9)))
+    let first = seeds::number("FOREBAY_SEED").unwrap_or(SEED);
+    (0..seeds::scale()).map(move |index| first.wrapping_add(index.wrapping_mul(0x9E37_79B9)))
 }
 
 /// The kills of one test, in lives that may or may not have a server, and the drain at the end.

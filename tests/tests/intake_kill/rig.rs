@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use forebay::{Engine, Stats};
 use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
+use forebay_tests::address::free_address;
 
 use crate::loadgen::{self, Running, wait_for};
 
@@ -47,10 +48,9 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) fn new(seed: u64, more: &str) -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         Self {
             dir: loadgen::scratch(),
-            address: listener.local_addr().unwrap(),
+            address: free_address(),
             more: more.to_owned(),
             flushed: Vec::new(),
             seed: seed | 1,

@@ -20,11 +20,28 @@ mod cost;
 mod loadgen;
 mod rig;
 
-use loadgen::{Running, wait_for};
+use loadgen::{PATIENCE, Running, wait_for};
 use rig::{CLEAN, Rig, damage};
 
 fn until(engine: &Engine, what: &str, holds: impl Fn(&Stats) -> bool) -> Stats {
     wait_for(what, || Some(engine.stats()).filter(&holds))
+}
+
+/// Drains with these keys; ready when four drainers have their slots. `drainers_active` counts
+/// threads from their start on, and one that has no slot yet has nothing to end.
+fn four_at_work(rig: &Rig, more: &str) -> Engine {
+    let (tell, told) = channel();
+    let engine = rig.listening(more, move |event| {
+        // What comes later, nobody waits for.
+        let _ = tell.send(event.clone());
+    });
+    let mut started = 0;
+    while started < 4 {
+        let event = told.recv_timeout(PATIENCE).expect("four at work");
+        started += u32::from(matches!(event, DrainerEvent::Started { .. }));
+    }
+    assert_eq!(engine.stats().drainers_active, 4);
+    engine
 }
 
 /// Several looks at the directory have passed.
@@ -337,8 +354,7 @@ fn close_ends_drainers_within_its_bound_and_keeps_their_frames() {
     }
     // Connections are taken and never answered.
     let listener = TcpListener::bind(rig.address).unwrap();
-    let engine = rig.drainer("close_flush_timeout_millis=0;");
-    until(&engine, "four drainers", |s| s.drainers_active == 4);
+    let engine = four_at_work(&rig, "close_flush_timeout_millis=0;");
     let start = Instant::now();
     engine.close().unwrap();
     assert!(
@@ -346,8 +362,7 @@ fn close_ends_drainers_within_its_bound_and_keeps_their_frames() {
         "{:?}",
         start.elapsed()
     );
-    let engine = rig.drainer("close_flush_timeout_millis=60000;");
-    until(&engine, "four drainers", |s| s.drainers_active == 4);
+    let engine = four_at_work(&rig, "close_flush_timeout_millis=60000;");
     let start = Instant::now();
     engine.close().unwrap();
     let took = start.elapsed();

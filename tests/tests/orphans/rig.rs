@@ -1,12 +1,12 @@
 //! A directory of slots, some left by senders that are gone, and an engine that finds them.
 
 use std::collections::{BTreeMap, HashSet};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use forebay::{DrainerEvent, Engine, TimestampNanos};
 use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
+use forebay_tests::address::free_address;
 
 use crate::loadgen;
 
@@ -177,16 +177,6 @@ impl Rig {
 
 /// A slot that was drained holds its lock files and nothing else.
 pub(crate) const CLEAN: [&str; 2] = [".lock", ".lock.pid"];
-
-/// An address of loopback, but of this call alone, so that no other test's server can be given its
-/// port meanwhile.
-pub(crate) fn free_address() -> SocketAddr {
-    static CALLS: AtomicU8 = AtomicU8::new(2);
-    let [low, high, ..] = std::process::id().to_le_bytes();
-    let host = [127, high | 1, low, CALLS.fetch_add(1, Ordering::Relaxed)];
-    let listener = TcpListener::bind(SocketAddr::from((host, 0))).unwrap();
-    listener.local_addr().unwrap()
-}
 
 /// Flips a byte of a file.
 pub(crate) fn damage(path: &Path, at: usize) {

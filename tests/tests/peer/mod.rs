@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub(crate) use conn::{Conn, Heard, Sent};
-pub(crate) use rows::{Seen, fill, scale};
+pub(crate) use rows::{Seen, fill};
 
 /// A listening server; stopped on drop.
 pub(crate) struct Peer {

@@ -45,8 +45,3 @@ impl Seen {
         self.frames.fetch_max(n + 1, Ordering::AcqRel);
     }
 }
-
-/// The factor by which a test does more than usual.
-pub(crate) fn scale() -> u64 {
-    std::env::var("FOREBAY_SCALE").map_or(1, |n| n.parse().expect("a number"))
-}

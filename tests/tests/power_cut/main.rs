@@ -12,7 +12,7 @@ mod replay;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use forebay_tests::seeds::number;
+use forebay_tests::seeds::{number, scale};
 
 use recording::{Recording, Script};
 use replay::{Bench, Chance, Cut, spread};
@@ -60,8 +60,10 @@ fn limits() -> (usize, usize) {
     if std::env::var("CI").as_deref() == Ok("true") {
         return (300, 200);
     }
-    let scale = number("FOREBAY_SCALE").unwrap_or(1);
-    (usize::MAX, 500 * usize::try_from(scale).expect("a number"))
+    (
+        usize::MAX,
+        500 * usize::try_from(scale()).expect("a number"),
+    )
 }
 
 #[test]

@@ -11,11 +11,11 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay::{Engine, Producer, TimestampNanos};
 use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
+pub(crate) use forebay_tests::address::free_address;
 
 /// Limit of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,16 +23,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// A new directory on the disk of the build, removed on drop.
 pub(crate) fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
-}
-
-/// An address where nobody listens yet: of loopback, but of this call alone, so that no other
-/// test's server can be given its port meanwhile.
-pub(crate) fn free_address() -> SocketAddr {
-    static CALLS: AtomicU8 = AtomicU8::new(2);
-    let [low, high, ..] = std::process::id().to_le_bytes();
-    let host = [127, high | 1, low, CALLS.fetch_add(1, Ordering::Relaxed)];
-    let listener = std::net::TcpListener::bind(SocketAddr::from((host, 0))).unwrap();
-    listener.local_addr().unwrap()
 }
 
 /// A server at `address` that decodes strictly and stores below `dir`.

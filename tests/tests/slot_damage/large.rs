@@ -8,15 +8,11 @@ use std::time::{Duration, Instant};
 
 use forebay::{Engine, Error, TimestampNanos};
 use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
+use forebay_tests::seeds::scale;
 use forebay_tests::stored_slot::StoredSlot;
 
 use crate::numbers;
 use crate::slots::{Rig, dictionary, dual, frame, name, publish, record, segment};
-
-fn scale() -> u64 {
-    let text = std::env::var("FOREBAY_SCALE").ok();
-    text.map_or(1, |text| text.parse().expect("a number"))
-}
 
 /// A slot of so many segments of one page with two frames each; names in reverse order of FSN.
 fn many_segments(count: u64) -> Rig {

@@ -3,11 +3,11 @@
 //! disk is changed, and the next start sets the slot aside.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use forebay::{Engine, Error};
 use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
+use forebay_tests::address::free_address;
 
 use crate::slots::{HEADER, Rig, name, publish_on};
 
@@ -16,9 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Opens the slot of four segments without a server, lets `rot` happen, then starts the server.
 fn rot_before_replay(rot: impl FnOnce(&Rig), told: &str) {
     let rig = Rig::four_segments();
-    let probe = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-    let address = probe.local_addr().unwrap();
-    drop(probe);
+    let address = free_address();
     let engine = Engine::connect(&rig.connect_string(address, 0)).unwrap();
     let mut producer = engine.producer().unwrap();
     assert_eq!(engine.stats().frames_recovered, 16);

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use forebay_tests::seeds;
+
 use crate::client::Side;
 use crate::rig::{Counts, End, Rig, Rows, Server, Turn};
 use crate::{KIB, OURS, THEIRS};
@@ -18,12 +20,8 @@ const AT_A_TIME: usize = 4;
 
 /// Plays all histories; a failure names its seed.
 pub(crate) fn play_all() -> Counts {
-    let number = |name: &str| {
-        let text = std::env::var(name).ok()?;
-        Some(text.parse::<u64>().expect("a number"))
-    };
-    let first = number("FOREBAY_SEED").unwrap_or(SEED);
-    let count = HISTORIES * number("FOREBAY_SCALE").unwrap_or(1);
+    let first = seeds::number("FOREBAY_SEED").unwrap_or(SEED);
+    let count = HISTORIES * seeds::scale();
     let (next, total) = (AtomicU64::new(0), Mutex::new(Counts::default()));
     thread::scope(|scope| {
         for _ in 0..AT_A_TIME {

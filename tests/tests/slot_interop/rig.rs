@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
+use forebay_tests::address::free_address;
 use forebay_tests::stored_slot::{StoredFrame, StoredSlot};
 use forebay_wire::decode::{Cell, Message, Mode};
 
@@ -360,13 +360,4 @@ fn start_sink(listen: SocketAddr, store: &Path) -> Sink {
             other => return other.expect("listens"),
         }
     }
-}
-
-/// An address of loopback where nobody listens, and where no other test's server will.
-pub(crate) fn free_address() -> SocketAddr {
-    static CALLS: AtomicU8 = AtomicU8::new(2);
-    let [low, high, ..] = std::process::id().to_le_bytes();
-    let host = [127, high | 1, low, CALLS.fetch_add(1, Ordering::Relaxed)];
-    let listener = TcpListener::bind(SocketAddr::from((host, 0))).expect("a free port");
-    listener.local_addr().expect("bound")
 }
