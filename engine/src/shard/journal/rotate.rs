@@ -17,6 +17,7 @@ use super::segment::Segment;
 use super::{Journal, Position, Stall, token};
 use crate::fsn::Fsn;
 use crate::io::{BLOCK, DiskOp, Io, Token};
+use crate::shard::fault::{self, Place};
 use crate::slot::segment::SegmentHeader;
 
 /// A rotation under way.
@@ -186,6 +187,7 @@ impl Journal {
         token: Token,
         result: io::Result<u32>,
     ) -> Result<(), String> {
+        fault::pass(Place::Rotate);
         let rotation = self
             .rotation
             .as_mut()
