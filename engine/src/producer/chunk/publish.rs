@@ -33,7 +33,7 @@ impl Producer {
     /// [`Error::Backpressure`]).
     pub fn publish_chunk(&mut self, chunk: &Chunk<'_>) -> Result<Receipt, Error> {
         self.publish()?;
-        self.hand_over_chunk(chunk, self.options.append_deadline)?;
+        self.hand_over_chunk(chunk, self.append_deadline())?;
         self.published_receipt()
     }
 
