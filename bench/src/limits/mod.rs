@@ -2,7 +2,7 @@
 
 mod backlog;
 pub mod durable;
-mod figures;
+pub(crate) mod figures;
 mod opening;
-mod raw_read;
+pub(crate) mod raw_read;
 pub mod recovery;
