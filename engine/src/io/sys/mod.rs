@@ -3,6 +3,7 @@
 //! Every wrapper here is small, safe to call, and the only place where its system call is made.
 
 mod bounded;
+mod direct;
 mod event;
 mod filesystem;
 mod fill;
@@ -26,7 +27,7 @@ pub(crate) use futex::{futex_wait, futex_wake};
 pub(crate) use memory::Memory;
 #[cfg(all(feature = "uring", any(test, feature = "internals")))]
 pub(crate) use pinned_io::{read_pinned, write_pinned};
-pub(crate) use region::{BLOCK, Pinned, Region};
+pub(crate) use region::{BLOCK, HUGE, Pinned, Region};
 pub(crate) use socket::Socket;
 pub(crate) use space::{filesystem_type, free_bytes};
 pub(crate) use thread::{

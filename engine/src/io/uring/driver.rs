@@ -327,3 +327,6 @@ impl UringIo {
         &self.gate
     }
 }
+
+#[cfg(test)]
+mod tests;
