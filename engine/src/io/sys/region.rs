@@ -10,8 +10,8 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::check;
 use super::memory::POPULATE_WRITE;
+use super::{Home, check};
 use crate::io::Between;
 
 /// Alignment and granularity of direct I/O used throughout: a multiple of every common
@@ -26,6 +26,7 @@ pub(crate) const HUGE: usize = 2 << 20;
 struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
+    home: Home,
 }
 
 // SAFETY: the mapping is plain memory owned by this value; access is governed by `Region`.
@@ -60,6 +61,7 @@ impl Mapping {
         Ok(Self {
             start: NonNull::new(start.cast()).expect("mmap never returns null"),
             bytes,
+            home: Home::here(),
         })
     }
 
@@ -91,6 +93,10 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // A child has no such mapping: there may be another one in its place.
+        if !self.home.is_here() {
+            return;
+        }
         // SAFETY: the range was mapped by `new` and nobody holds a reference into it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
