@@ -330,3 +330,6 @@ impl UringIo {
         &self.gate
     }
 }
+
+#[cfg(test)]
+mod tests;
