@@ -21,6 +21,7 @@ impl Engine {
     /// [`Error::NotDrained`] says what stays on disk. A latched terminal error is returned unless a
     /// call has returned it before.
     pub fn close(self) -> Result<(), Error> {
+        self.home.check()?;
         self.finish(self.config.close_flush_timeout.unwrap_or(Duration::ZERO))
     }
 
@@ -96,8 +97,12 @@ impl Engine {
 }
 
 impl Drop for Engine {
-    /// Closes as [`Engine::close`] does, unless the thread is panicking: then without a wait.
+    /// Closes as [`Engine::close`] does, unless the thread is panicking: then without a wait. In a
+    /// forked child it does nothing.
     fn drop(&mut self) {
+        if !self.home.is_here() {
+            return self.leave_to_the_parent();
+        }
         let wait = self
             .config
             .close_flush_timeout

@@ -3,6 +3,7 @@
 mod close;
 #[cfg(test)]
 mod failed_open;
+mod fork;
 mod held;
 mod intake;
 mod open;
@@ -19,6 +20,7 @@ use crate::builder::EngineBuilder;
 use crate::config::Config;
 use crate::error::Error;
 use crate::intake::Store;
+use crate::io::sys::Home;
 use crate::io::uring::Hosted;
 use crate::observe::{LatencyHistogram, Notifier, SenderError, Stats, TableRows};
 use crate::orphan::Orphans;
@@ -64,6 +66,7 @@ pub struct Engine {
     intake: Option<Arc<Store>>,
     set_aside: Option<SetAside>,
     running: Mutex<Option<Running>>,
+    home: Home,
 }
 
 #[derive(Debug)]
@@ -141,6 +144,7 @@ impl Engine {
     /// with `intake=file`, whose making takes some milliseconds. [`Error::Config`] when the rings
     /// of all producers would exceed `intake_total_bytes`.
     pub fn producer(&self) -> Result<Producer, Error> {
+        self.home.check()?;
         if let Some(error) = self.gate.refusal() {
             return Err(error);
         }
@@ -154,18 +158,27 @@ impl Engine {
 
     /// A snapshot of the counters.
     pub fn stats(&self) -> Stats {
+        if !self.home.is_here() {
+            return Stats::default();
+        }
         self.gate.stats()
     }
 
     /// Rows per table, by name: accepted, acked, refused. Exact for the last 4,096 batches of a
     /// producer; older ones count as acked together.
     pub fn tables(&self) -> Vec<TableRows> {
+        if !self.home.is_here() {
+            return Vec::new();
+        }
         self.gate.settle_tables();
         self.gate.tables.rows()
     }
 
     /// The last errors (16 at most), oldest first, whether or not a handler was told.
     pub fn recent_errors(&self) -> Vec<SenderError> {
+        if !self.home.is_here() {
+            return Vec::new();
+        }
         self.gate.events.recent()
     }
 
@@ -178,6 +191,9 @@ impl Engine {
     /// Why the last connection, attempt or spare segment failed; `None` if nothing has yet. What
     /// happened is over or being tried again: terminal errors come out of the calls themselves.
     pub fn last_failure(&self) -> Option<String> {
+        if let Err(error) = self.home.check() {
+            return Some(error.to_string());
+        }
         Some(self.gate.failures().1).filter(|cause| !cause.is_empty())
     }
 
@@ -193,6 +209,7 @@ impl Engine {
 
     /// Waits until everything that was published or recovered so far is acked.
     pub fn wait_acked(&self, timeout: Duration) -> Result<(), Error> {
+        self.home.check()?;
         let start = Instant::now();
         loop {
             if self.gate.is_acked() {

@@ -11,7 +11,7 @@ use crate::config::{Config, Durability, InitialConnect};
 use crate::error::Error;
 use crate::fsn::Fsn;
 use crate::intake::Store;
-use crate::io::sys::{EventFd, Filesystem, RealFs, filesystem, free_bytes, monotonic_nanos};
+use crate::io::sys::{EventFd, Filesystem, Home, RealFs, filesystem, free_bytes, monotonic_nanos};
 use crate::io::uring::{self, Tap, UringIo};
 use crate::io::{BLOCK, Fs, OpenMode};
 use crate::observe::{Category, Counters, Event, Handlers, Notifier, Policy, SenderError};
@@ -117,6 +117,7 @@ impl Engine {
             intake,
             set_aside,
             running,
+            home: Home::here(),
         };
         // A moment, so that the first batches do not wait for the thread to come up.
         let deadline = monotonic_nanos().saturating_add(nanos(START_LIMIT));

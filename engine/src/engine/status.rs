@@ -11,6 +11,9 @@ impl Engine {
     /// A snapshot of the engine's state: readiness, its shard, all counters. Cheap enough for
     /// every scrape; [`tables`](Self::tables) is separate because it may be long.
     pub fn status(&self) -> Status {
+        if let Err(error) = self.home.check() {
+            return Self::status_in_a_child(&error);
+        }
         let stats = self.stats();
         let shard = self.shard_status(&stats);
         let mut reasons = Vec::new();

@@ -42,6 +42,7 @@ use self::symbols::{Mark, Symbols};
 use self::table::Table;
 use crate::config::ProducerKeys;
 use crate::error::Error;
+use crate::io::sys::Home;
 use crate::observe::{Category, Event, Policy, SenderError};
 use crate::router::gate::Gate;
 use crate::router::lane::{Lane, Stage};
@@ -110,6 +111,8 @@ pub struct Producer {
     stamps: Option<Box<Stamps>>,
     /// A producer is not shared between threads.
     not_sync: std::marker::PhantomData<std::cell::Cell<()>>,
+    /// Memory, locks and threads behind the handles above are this process's.
+    home: Home,
 }
 
 impl Producer {
@@ -143,6 +146,7 @@ impl Producer {
             scratch: Scratch::default(),
             pieces: Pieces::default(),
             not_sync: std::marker::PhantomData,
+            home: Home::here(),
         }
     }
 
@@ -155,8 +159,11 @@ impl Producer {
 impl Drop for Producer {
     /// Publishes what is buffered if there is room. It never waits: what is refused is gone, and
     /// counted (`rows_dropped_unflushed`), told as an event and logged (FB-P001). A row that was
-    /// begun and not completed is left out.
+    /// begun and not completed is left out. In a forked child it does nothing.
     fn drop(&mut self) {
+        if !self.home.is_here() {
+            return;
+        }
         self.discard_row();
         if self.rows > 0
             && let Err(error) = self.try_flush()

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::Producer;
 use crate::error::Error;
+use crate::io::sys::Home;
 use crate::router::gate::Gate;
 use crate::router::lane::{Lane, Stage};
 
@@ -33,18 +34,22 @@ pub struct PositionWatch {
     gate: Arc<Gate>,
     lane: Arc<Lane>,
     has_files: bool,
+    home: Home,
 }
 
 impl PositionWatch {
     /// How far the producer's positions have come: some hundred loads, no lock, no wait. A
     /// position is never told early; with more than 256 of them on their way to a stage it may be
-    /// told late, with one of the next.
+    /// told late, with one of the next. In a forked child no position is known.
     pub fn progress(&self) -> Positions {
-        positions(&self.gate, &self.lane, self.has_files)
+        positions(self.home, &self.gate, &self.lane, self.has_files)
     }
 }
 
-fn positions(gate: &Gate, lane: &Lane, has_files: bool) -> Positions {
+fn positions(home: Home, gate: &Gate, lane: &Lane, has_files: bool) -> Positions {
+    if !home.is_here() {
+        return Positions::default();
+    }
     let passed = |stage| lane.marks.passed(stage, lane.reached(stage));
     let on_disk = |stage| has_files.then(|| passed(stage)).flatten();
     Positions {
@@ -94,7 +99,7 @@ impl Producer {
 
     /// How far the positions have come, see [`PositionWatch::progress`].
     pub fn progress(&self) -> Positions {
-        positions(&self.gate, &self.lane, self.options.has_files)
+        positions(self.home, &self.gate, &self.lane, self.options.has_files)
     }
 
     /// The same for other threads.
@@ -103,6 +108,7 @@ impl Producer {
             gate: Arc::clone(&self.gate),
             lane: Arc::clone(&self.lane),
             has_files: self.options.has_files,
+            home: self.home,
         }
     }
 

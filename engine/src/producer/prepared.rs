@@ -103,6 +103,7 @@ impl Producer {
             column: String::new(),
             reason,
         };
+        self.home.check()?;
         check_symbol(text.len()).map_err(refused)?;
         match self.symbols.handle(text) {
             Some(id) => Ok(Symbol { owner: self.id, id }),
@@ -135,6 +136,7 @@ impl Producer {
     }
 
     fn not_in_a_row(&self) -> Result<(), Error> {
+        self.home.check()?;
         if self.row_open {
             return Err(Error::Misuse(
                 "prepare while a row is open: call at(), at_now() or discard_row() first",
@@ -146,6 +148,7 @@ impl Producer {
     /// Begins a row of a prepared table. A row begun before and not completed is an error.
     #[inline]
     pub fn row(&mut self, table: TableId) -> Result<&mut Self, Error> {
+        self.home.check()?;
         if self.row_open || table.owner != self.id {
             return Err(self.no_row(table));
         }

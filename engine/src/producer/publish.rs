@@ -71,10 +71,10 @@ impl Producer {
     }
 
     /// Bytes that are free in this producer's ring, by two relaxed loads; 0 while
-    /// `sf_max_total_bytes` is used up.
+    /// `sf_max_total_bytes` is used up, and in a forked child.
     #[inline]
     pub fn headroom(&self) -> u64 {
-        if self.gate.is_full() {
+        if !self.home.is_here() || self.gate.is_full() {
             return 0;
         }
         self.writer.room()
@@ -178,6 +178,8 @@ impl Producer {
     /// Whether batches are taken now.
     #[inline]
     pub(super) fn check_open(&self) -> Result<(), Refused> {
+        // Before anything is written: in a child the ring is not there.
+        self.home.check().map_err(Refused::Never)?;
         if self.row_open {
             return Err(Refused::Never(Error::Misuse(
                 "publish while a row is open: call at(), at_now() or discard_row() first",

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::io::sys::Home;
 use crate::router::gate::Gate;
 use crate::router::lane::{Lane, Stage};
 use crate::units::millis;
@@ -24,6 +25,7 @@ pub struct Receipt {
     has_files: bool,
     /// Names its waker in the lane; 0 before the first poll.
     ticket: u64,
+    home: Home,
 }
 
 impl Clone for Receipt {
@@ -39,7 +41,7 @@ impl Clone for Receipt {
 
 impl Drop for Receipt {
     fn drop(&mut self) {
-        if self.ticket != 0 {
+        if self.ticket != 0 && self.home.is_here() {
             self.lane
                 .unwatch(self.flush_stage, self.entries, self.ticket);
         }
@@ -77,12 +79,14 @@ impl Receipt {
             flush_stage,
             has_files,
             ticket: 0,
+            home: Home::here(),
         }
     }
 
     /// Whether the batch has reached `stage`. [`Error::Misuse`] for a stage that this
     /// configuration can never reach.
     pub fn reached(&self, stage: Stage) -> Result<bool, Error> {
+        self.home.check()?;
         match stage {
             Stage::Accepted => return Ok(true),
             Stage::Written | Stage::Stable if !self.has_files => {

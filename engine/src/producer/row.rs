@@ -21,6 +21,7 @@ impl Producer {
     /// Begins a row of `name`. A row begun before and not completed is an error.
     #[inline]
     pub fn table(&mut self, name: &str) -> Result<&mut Self, Error> {
+        self.home.check()?;
         if self.row_open {
             return Err(Error::Misuse(
                 "table() while a row is open: call at(), at_now() or \
@@ -49,6 +50,7 @@ impl Producer {
 
     #[cold]
     fn switch_table(&mut self, name: &str) -> Result<(), Error> {
+        self.home.check()?;
         if let Some(index) = self.tables.iter().position(|table| same(&table.name, name)) {
             self.current = index;
             return Ok(());

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::check;
+use super::{Home, check};
 
 /// Alignment and granularity of direct I/O used throughout: a multiple of every common
 /// logical block size.
@@ -20,6 +20,7 @@ pub(crate) const BLOCK: usize = 4096;
 struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
+    home: Home,
 }
 
 // SAFETY: the mapping is plain memory owned by this value; access is governed by `Region`.
@@ -39,6 +40,7 @@ impl Mapping {
         let mapping = Self {
             start: NonNull::new(start.cast()).expect("mmap never returns null"),
             bytes,
+            home: Home::here(),
         };
         // SAFETY: the range is the mapping just made.
         check(unsafe { libc::madvise(start, bytes, libc::MADV_DONTFORK) })?;
@@ -48,6 +50,10 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // A child has no such mapping: there may be another one in its place.
+        if !self.home.is_here() {
+            return;
+        }
         // SAFETY: the range was mapped by `new` and nobody holds a reference into it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
