@@ -274,6 +274,11 @@ impl Journal {
         self.last_committed().base
     }
 
+    /// First generation that was not given to a file.
+    pub(crate) fn next_generation(&self) -> Generation {
+        self.next_generation
+    }
+
     /// First FSN that the server has not confirmed.
     pub(crate) fn acked(&self) -> Fsn {
         self.acked

@@ -18,6 +18,7 @@ use super::spares::extra_spares_max;
 use super::{Journal, Position, Stall, token};
 use crate::fsn::Fsn;
 use crate::io::{BLOCK, DiskOp, Io, Token};
+use crate::shard::fault::{self, Place};
 use crate::slot::segment::SegmentHeader;
 
 /// A rotation under way.
@@ -191,6 +192,7 @@ impl Journal {
         token: Token,
         result: io::Result<u32>,
     ) -> Result<(), String> {
+        fault::pass(Place::Rotate);
         let rotation = self
             .rotation
             .as_mut()

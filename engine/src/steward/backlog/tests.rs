@@ -57,7 +57,7 @@ impl Rig {
 
 /// What a task is, for comparing.
 fn what(task: Option<Task>) -> String {
-    let Some(Task { request, begun }) = task else {
+    let Some(Task { request, begun, .. }) = task else {
         return "nothing".to_owned();
     };
     let again = if begun { " again" } else { "" };
