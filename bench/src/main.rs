@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use forebay_bench::limits::durable::{self, DurableOptions};
+use forebay_bench::limits::machine::{self, MachineOptions};
 use forebay_bench::limits::recovery::{self, RecoveryOptions};
 use forebay_bench::turn::{self, TurnOptions};
 use forebay_bench::versus::{self, Job, VersusOptions};
@@ -91,6 +92,8 @@ enum Limits {
     Recovery(Recovery),
     /// Commits with and without fdatasync, beside loops that only write: latency and throughput.
     Durable(Durable),
+    /// What disk, loopback and cores do without any engine.
+    Machine(Machine),
     /// One measurement of `recovery`; prints nanoseconds, those of the scan, bytes, peak KiB.
     #[command(hide = true)]
     RecoveryChild {
@@ -130,6 +133,9 @@ struct Recovery {
     /// Exit with 1 if an opening of ours takes this many MiB of memory.
     #[arg(long)]
     peak_mib_below: Option<u64>,
+    /// Write the rows to this file as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -152,12 +158,31 @@ struct Durable {
     /// Where the files go (must be on a disk) instead of here.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Print JSON.
+    /// Write the rows to this file as JSON.
     #[arg(long)]
-    json: bool,
+    json: Option<PathBuf>,
     /// Exit with 1 if a target is missed.
     #[arg(long)]
     strict: bool,
+}
+
+#[derive(Debug, Args)]
+struct Machine {
+    /// Repetitions; the median counts.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// MB of a write of the disk.
+    #[arg(long, default_value_t = 256)]
+    mb: u64,
+    /// Only rows whose name contains this.
+    #[arg(long)]
+    only: Option<String>,
+    /// Where the files go (must be on a disk) instead of here.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Write the rows to this file as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
 }
 
 fn main() -> std::process::ExitCode {
@@ -171,6 +196,7 @@ fn main() -> std::process::ExitCode {
         Command::VersusSink { ok_every } => versus::serve(ok_every).map(|()| true),
         Command::Limits(Limits::Recovery(options)) => recovery(options),
         Command::Limits(Limits::Durable(options)) => durable(options),
+        Command::Limits(Limits::Machine(options)) => machine(options),
         Command::Limits(Limits::RecoveryChild {
             what,
             dir,
@@ -223,6 +249,7 @@ fn recovery(options: Recovery) -> Result<bool, Box<dyn Error>> {
         dir: options.dir,
         percent_at_least: options.percent_at_least,
         peak_mib_below: options.peak_mib_below,
+        json: options.json,
     })?;
     print!("{said}");
     if !holds {
@@ -259,4 +286,17 @@ fn versus(options: Versus) -> Result<bool, Box<dyn Error>> {
     })?;
     print!("{said}");
     Ok(met || !options.strict)
+}
+
+/// There is nothing to be met.
+fn machine(options: Machine) -> Result<bool, Box<dyn Error>> {
+    let said = machine::run(&MachineOptions {
+        rounds: options.rounds,
+        mb: options.mb,
+        only: options.only,
+        dir: options.dir,
+        json: options.json,
+    })?;
+    print!("{said}");
+    Ok(true)
 }

@@ -31,3 +31,18 @@ pub(crate) fn float(value: u64) -> f64 {
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
+
+/// The value below which `share` of the times lie, in microseconds.
+pub(super) fn quantile_micros(times: &mut [u64], share: f64) -> f64 {
+    times.sort_unstable();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an index below the length"
+    )]
+    let index = (float(times.len() as u64) * share) as usize;
+    let last = times.len().saturating_sub(1);
+    times
+        .get(index.min(last))
+        .map_or(f64::NAN, |ns| float(*ns) / 1e3)
+}

@@ -70,16 +70,19 @@ impl Engine {
                  connect fails although rows could be journaled; async avoids that"
             );
         }
+        if cfg!(panic = "abort") {
+            tracing::warn!(
+                "FB-C009 built with panic=abort: a panic of the shard ends the process, and the \
+                 next start recovers"
+            );
+        }
         let handover = open_slot_watched(&RealFs, &config, &outfit.progress)?;
         warn_of_shortage(&config);
         if let Some(sf_dir) = &config.sf_dir {
             warn_of_network(sf_dir, filesystem(sf_dir));
         }
-        let held = HeldLock::new(
-            handover
-                .as_ref()
-                .map(|handover| handover.incarnation.clone()),
-        );
+        let incarnation = handover.as_ref().map(|h| h.incarnation.clone());
+        let held = HeldLock::new(incarnation.clone());
         let bell = EventFd::new().map_err(|error| unsupported("eventfd", &error))?;
         let gate = Arc::new(Gate::observed(bell, config.events));
         let report = handover.as_ref().map(|handover| &handover.slot.report);
@@ -103,7 +106,7 @@ impl Engine {
             .map_err(|error| unsupported("setting up the shard's ring", &error))?
             .with_tls(tls);
         let shard = Shard::new(&config, Arc::clone(&gate), handover)?;
-        let shard = uring::spawn(&config, shard, io)?;
+        let shard = uring::spawn(&config, shard, io, incarnation)?;
         let running = Mutex::new(Some(Running {
             shard,
             steward: threads,
@@ -317,22 +320,24 @@ fn open_slot_watched(
     config: &Config,
     progress: &RecoveryProgress,
 ) -> Result<Option<Handover>, Error> {
-    let Some(sf_dir) = &config.sf_dir else {
+    let Some(options) = slot_options(config, progress) else {
         return Ok(None);
     };
-    let slot = slot::open(
-        fs,
-        &SlotOptions {
-            sf_dir: sf_dir.clone(),
-            sender_id: config.sender_id.clone(),
-            segment_bytes: config.segment_bytes,
-            total_bytes: config.total_bytes,
-            prefill: config.fills_spares(),
-            lock_retry: config.lock_retry,
-            progress: progress.clone(),
-        },
-    )?;
+    let slot = slot::open(fs, &options)?;
     hand_over(fs, slot, false).map(Some)
+}
+
+/// How the configured slot is opened; `None` in memory mode.
+pub(crate) fn slot_options(config: &Config, progress: &RecoveryProgress) -> Option<SlotOptions> {
+    Some(SlotOptions {
+        sf_dir: config.sf_dir.clone()?,
+        sender_id: config.sender_id.clone(),
+        segment_bytes: config.segment_bytes,
+        total_bytes: config.total_bytes,
+        prefill: config.fills_spares(),
+        lock_retry: config.lock_retry,
+        progress: progress.clone(),
+    })
 }
 
 /// Reads what the shard needs beside the opened slot; `replay_only` for one without producers.

@@ -21,6 +21,10 @@ impl Engine {
             ShardState::Running | ShardState::Parked => None,
             ShardState::Starting => Some("its thread is not up yet".to_owned()),
             ShardState::Closed => Some("closed".to_owned()),
+            ShardState::Restarting => self
+                .gate
+                .down()
+                .map(|cause| format!("it panicked and is started again after a pause: {cause}")),
             ShardState::Panicked | ShardState::Failed => {
                 self.gate.terminal().map(|terminal| terminal.reason.clone())
             }
@@ -112,6 +116,8 @@ impl Engine {
             ShardState::Failed
         } else if gate.is_shut() {
             ShardState::Closed
+        } else if gate.down().is_some() {
+            ShardState::Restarting
         } else if !gate.is_started() {
             ShardState::Starting
         } else if gate.is_parked() {
