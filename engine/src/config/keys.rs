@@ -100,7 +100,10 @@ pub const KEYS: &[Key] = &[
     key("timestamp_future_max", ""),
     key("transaction", "off"),
     key("qwp_ws_progress", "background"),
-    // The shard.
+    // The shards.
+    key("shards", "1"),
+    key("route_by", "table"),
+    key("adopt", "before"),
     key("cores", "auto"),
     key("pin", "on"),
     key("spin_micros", "50"),

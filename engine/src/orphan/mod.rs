@@ -30,9 +30,9 @@ pub(crate) use scan::{Obstacle, Orphan, scan};
 #[cfg(feature = "uring")]
 pub(crate) use manager::{Orphans, Plan, Until};
 
-/// Tells the operator, once, what lies beside the own slot while nobody drains it.
-pub(crate) fn report(fs: &dyn Fs, sf_dir: &Path, own: &str, counters: &Counters) {
-    let found = match scan(fs, sf_dir, Some(own)) {
+/// Tells the operator, once, what lies beside the own slots while nobody drains it.
+pub(crate) fn report(fs: &dyn Fs, sf_dir: &Path, own: &[String], counters: &Counters) {
+    let found = match scan(fs, sf_dir, own) {
         Ok(found) => found,
         Err(error) => {
             tracing::warn!(
