@@ -50,10 +50,9 @@ impl Family {
             let read = read.map_err(|source| Error::disk("read .shards in", &dir, 0, source))?;
             let eras = match read {
                 Some(eras) if eras.base == base => eras,
-                // Another sender's, whose name happens to look like that of a shard.
-                Some(_) => continue,
                 None if name == base && fs.entries(&dir).is_ok() => Eras::alone(base),
-                None => continue,
+                // Not there, or another sender's whose name looks like that of a shard.
+                _ => continue,
             };
             known.insert(name, eras);
         }

@@ -264,7 +264,9 @@ fn plan_succession(config: &Config, names: &[String], opened: &[Opened]) -> Resu
         Adopt::Before => {}
         // One after the other all the same, but nobody waits for it.
         Adopt::Background => {
-            stages.iter_mut().for_each(|stage| stage.own.clear());
+            for stage in &mut stages {
+                stage.own.clear();
+            }
             stages.retain(|stage| !stage.left.is_empty());
         }
     }
