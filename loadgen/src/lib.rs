@@ -7,6 +7,7 @@
 
 pub mod cli;
 pub mod confirm;
+pub mod cpu;
 pub mod csv_source;
 pub mod embedded;
 pub mod error;
@@ -20,9 +21,9 @@ pub mod session;
 pub mod signals;
 pub mod sink;
 pub mod soak;
+pub mod usage;
 
 mod conf;
-mod cpu;
 mod pin;
 mod progress;
 mod random;

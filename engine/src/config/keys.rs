@@ -108,7 +108,7 @@ pub const KEYS: &[Key] = &[
     key("pin", "on"),
     key("spin_micros", "50"),
     key("idle", "park"),
-    key("intake", "memory"),
+    key("intake", ""),
     key("intake_dir", ""),
     key("intake_ring_bytes", "1m"),
     key("intake_total_bytes", "1g"),

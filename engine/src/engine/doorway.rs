@@ -109,8 +109,9 @@ impl Opened {
         let io = UringIo::new(Arc::clone(gate), handle, self.lock.file(), tap)
             .map_err(|error| unsupported("setting up the shard's ring", &error))?
             .with_tls(tls);
+        let slot = self.handover.as_ref().map(|h| h.incarnation.clone());
         let shard = Shard::new(config, Arc::clone(gate), self.handover)?;
-        let shard = uring::spawn(&config.shards.cores, shard, io)?;
+        let shard = uring::spawn(config, shard, io, slot)?;
         let started = Started {
             shard,
             steward,

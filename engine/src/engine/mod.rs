@@ -40,7 +40,7 @@ pub(crate) use intake::OpenedIntake;
 pub(crate) use close::hand_back;
 #[cfg(any(test, feature = "internals"))]
 pub(crate) use open::open_slot;
-pub(crate) use open::{Outfit, hand_over, new_producer};
+pub(crate) use open::{Outfit, hand_over, new_producer, slot_options};
 
 /// Where [`Engine::from_env`] looks.
 const ENV: &str = "QDB_CLIENT_CONF";

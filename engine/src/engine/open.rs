@@ -74,6 +74,12 @@ impl Engine {
                  connect fails although rows could be journaled; async avoids that"
             );
         }
+        if cfg!(panic = "abort") {
+            tracing::warn!(
+                "FB-C009 built with panic=abort: a panic of the shard ends the process, and the \
+                 next start recovers"
+            );
+        }
         let hall = Arc::new(Hall::new(config.events));
         let names = slot_names(&config);
         let mut opened = Vec::with_capacity(names.len());
@@ -400,22 +406,24 @@ pub(super) fn open_slot_watched(
     config: &Config,
     progress: &RecoveryProgress,
 ) -> Result<Option<Handover>, Error> {
-    let Some(sf_dir) = &config.sf_dir else {
+    let Some(options) = slot_options(config, progress) else {
         return Ok(None);
     };
-    let slot = slot::open(
-        fs,
-        &SlotOptions {
-            sf_dir: sf_dir.clone(),
-            sender_id: config.sender_id.clone(),
-            segment_bytes: config.segment_bytes,
-            total_bytes: config.total_bytes,
-            prefill: config.fills_spares(),
-            lock_retry: config.lock_retry,
-            progress: progress.clone(),
-        },
-    )?;
+    let slot = slot::open(fs, &options)?;
     hand_over(fs, slot, false).map(Some)
+}
+
+/// How the configured slot is opened; `None` in memory mode.
+pub(crate) fn slot_options(config: &Config, progress: &RecoveryProgress) -> Option<SlotOptions> {
+    Some(SlotOptions {
+        sf_dir: config.sf_dir.clone()?,
+        sender_id: config.sender_id.clone(),
+        segment_bytes: config.segment_bytes,
+        total_bytes: config.total_bytes,
+        prefill: config.fills_spares(),
+        lock_retry: config.lock_retry,
+        progress: progress.clone(),
+    })
 }
 
 /// Reads what the shard needs beside the opened slot; `replay_only` for one without producers.

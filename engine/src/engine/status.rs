@@ -54,6 +54,9 @@ impl Engine {
             ShardState::Running | ShardState::Parked => None,
             ShardState::Starting => Some("its thread is not up yet".to_owned()),
             ShardState::Closed => Some("closed".to_owned()),
+            ShardState::Restarting => gate
+                .down()
+                .map(|cause| format!("it panicked and is started again after a pause: {cause}")),
             ShardState::Panicked | ShardState::Failed => {
                 gate.terminal().map(|terminal| terminal.reason.clone())
             }
@@ -122,6 +125,8 @@ fn state_of(gate: &Gate) -> ShardState {
         ShardState::Failed
     } else if gate.is_shut() {
         ShardState::Closed
+    } else if gate.down().is_some() {
+        ShardState::Restarting
     } else if !gate.is_started() {
         ShardState::Starting
     } else if gate.is_parked() {

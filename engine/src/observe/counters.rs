@@ -246,6 +246,10 @@ counters! {
     intake_entries_lost,
     /// Bytes of them; of rings that are gone, what they could hold.
     intake_bytes_lost,
+    /// Panics of the shard.
+    shard_panics,
+    /// Times the shard was started again after one.
+    shard_restarts,
 }
 
 impl Stats {

@@ -1,11 +1,13 @@
 //! What all producers of one shard share with it: the doorbell, the list of lanes that join, the
 //! state that refusals quote, and the request to stop.
 
+mod down;
 mod view;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use self::down::Down;
 use self::view::Gone;
 use super::doorbell::{Bell, Doorbell};
 use super::hall::Hall;
@@ -100,6 +102,7 @@ pub(crate) struct Gate {
     /// Frames from here on are not sent yet.
     fence: AtomicU64,
     upkeep: AtomicU8,
+    down: Down,
     /// The disk operation that failed, until the journal is repaired.
     disk_failure: Mutex<Option<String>>,
     has_disk_failure: AtomicBool,
@@ -150,6 +153,7 @@ impl Gate {
             server_cap: AtomicU64::new(0),
             fence: AtomicU64::new(u64::MAX),
             upkeep: AtomicU8::new(Upkeep::Kept as u8),
+            down: Down::default(),
             disk_failure: Mutex::default(),
             has_disk_failure: AtomicBool::new(false),
             endpoint: Mutex::default(),
@@ -223,6 +227,9 @@ impl Gate {
 
     /// Which state a full engine is in.
     pub(crate) fn pressure(&self) -> Pressure {
+        if self.is_down() {
+            return Pressure::Restarting;
+        }
         if self.has_disk_failure.load(Ordering::Relaxed) {
             return Pressure::Repairing;
         }
@@ -572,7 +579,7 @@ impl Gate {
         lanes.iter().map(|lane| lane.ring_bytes).sum()
     }
 
-    fn publish_news(&self) {
+    pub(super) fn publish_news(&self) {
         self.news.fetch_add(1, Ordering::AcqRel);
         futex_wake(&self.news);
     }

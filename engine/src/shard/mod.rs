@@ -5,11 +5,13 @@
 //! [`Next`] says. Nothing in here blocks, logs or calls user code.
 
 mod assemble;
+mod fault;
 mod intake;
 mod journal;
 mod link;
 mod progress;
 mod replay;
+mod restart;
 
 use std::sync::Arc;
 
@@ -29,6 +31,7 @@ use crate::steward::Incarnation;
 use crate::units::nanos;
 
 pub(crate) use self::journal::{SlotRemains, token};
+pub(crate) use self::restart::Salvage;
 
 /// Spinning goes on this much longer while operations or bytes are in flight (nanoseconds).
 const SPIN_BUSY: u64 = 250_000;
@@ -179,7 +182,7 @@ impl Shard {
             Fsn(0)
         };
         Ok(Self {
-            intake: Intake::new(Arc::clone(&gate), after),
+            intake: Intake::new(Arc::clone(&gate), after, has_files),
             progress: Progress::new(
                 journal.published(),
                 has_files,
@@ -209,6 +212,9 @@ impl Shard {
         }
         self.gate.counters.turns.add(1);
         self.closing = self.gate.closing();
+        if self.closing.is_some() {
+            fault::pass(fault::Place::Close);
+        }
         let mut worked = self.reap(io, now);
         if self.epoch != self.journal.epoch() {
             self.epoch = self.journal.epoch();

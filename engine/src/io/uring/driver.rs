@@ -184,6 +184,14 @@ impl UringIo {
         });
     }
 
+    /// Begins again for another shard: waits for everything in flight, and forgets what the last
+    /// one would have been told.
+    pub(crate) fn begin_again(&mut self) {
+        self.drain();
+        self.done.clear();
+        self.steward.forget();
+    }
+
     /// Waits for everything in flight; the memory it uses is free afterwards.
     pub(crate) fn drain(&mut self) {
         self.hang_up();
@@ -330,3 +338,6 @@ impl UringIo {
         &self.gate
     }
 }
+
+#[cfg(test)]
+mod tests;

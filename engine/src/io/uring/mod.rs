@@ -6,6 +6,7 @@ mod fault;
 mod here;
 mod host;
 mod probe;
+mod revive;
 pub(crate) mod tls;
 mod transport;
 

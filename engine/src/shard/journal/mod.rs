@@ -274,6 +274,11 @@ impl Journal {
         self.last_committed().base
     }
 
+    /// First generation that was not given to a file.
+    pub(crate) fn next_generation(&self) -> Generation {
+        self.next_generation
+    }
+
     /// First FSN that the server has not confirmed.
     pub(crate) fn acked(&self) -> Fsn {
         self.acked
@@ -334,6 +339,7 @@ impl Journal {
         self.pump_watermark(io, now);
         self.pump_removals(io, now);
         self.pump_spares(io, now);
+        self.pump_memory(io);
     }
 
     /// An operation of the journal ended.

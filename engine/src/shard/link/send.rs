@@ -11,6 +11,7 @@ use crate::delivery::{Conversation, End, Failure};
 use crate::fsn::Fsn;
 use crate::io::{Io, Transport};
 use crate::router::gate::Gate;
+use crate::shard::fault::{self, Place};
 use crate::shard::journal::{Journal, Position};
 use crate::shard::replay::Fetch;
 use crate::slot::Dictionary;
@@ -199,7 +200,10 @@ impl Link {
             }
             budget = budget.saturating_sub(self.out.used - self.out.sent);
             match self.out.flush(io) {
-                Ok(true) => moved = true,
+                Ok(true) => {
+                    fault::pass(Place::Deliver);
+                    moved = true;
+                }
                 Ok(false) => return moved,
                 Err(error) => {
                     self.broken(io, journal, &format!("send: {error}"), now);
