@@ -37,12 +37,19 @@ impl Engine {
         if let Some(orphans) = &orphans {
             orphans.stop(now.saturating_add(nanos(wait.min(DRAINERS_LIMIT))));
         }
+        let successor = running.successor.take();
+        if let Some(successor) = &successor {
+            successor.stop(deadline);
+        }
         for gate in self.gates() {
             gate.close(deadline);
         }
         let ended = end_all(running.shards);
         if let Some(orphans) = orphans {
             orphans.join();
+        }
+        if let Some(successor) = successor {
+            successor.join();
         }
         self.hall.herald.stop();
         drop(running.notifier);

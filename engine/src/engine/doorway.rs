@@ -7,6 +7,7 @@ use super::open::{can_tell_boots, count_recovery, lost, open_slot_watched, unsup
 use super::{HeldLock, OpenedIntake};
 use crate::config::Config;
 use crate::error::Error;
+use crate::fsn::Fsn;
 use crate::intake::Store;
 use crate::io::sys::{EventFd, RealFs};
 use crate::io::uring::{self, Hosted, Tap, UringIo};
@@ -32,6 +33,9 @@ pub(super) struct Opened {
     pub(super) door: Doorway,
     handover: Option<Handover>,
     lock: HeldLock,
+    /// First frame that is not acked, and the first that this engine will give out: what the intake
+    /// holds comes before.
+    pub(super) frames: (Fsn, Fsn),
 }
 
 /// A running shard.
@@ -72,6 +76,10 @@ impl Opened {
             Some(handover) => Some(OpenedIntake::open(&handover.slot, &config)?),
             None => None,
         };
+        let left = intake.as_ref().map_or(0, OpenedIntake::entries);
+        let frames = handover.as_ref().map_or((Fsn(0), Fsn(0)), |handover| {
+            (handover.slot.acked, handover.slot.next.plus(left))
+        });
         let intake = intake.map(|intake| intake.join(&gate));
         let intake = intake.filter(|_| config.intake.file && can_tell_boots());
         let door = Doorway {
@@ -84,6 +92,7 @@ impl Opened {
             door,
             handover,
             lock,
+            frames,
         })
     }
 

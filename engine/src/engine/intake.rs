@@ -63,6 +63,11 @@ impl OpenedIntake {
         !self.left.is_empty()
     }
 
+    /// How many they are.
+    pub(super) fn entries(&self) -> u64 {
+        self.left.iter().map(|ring| ring.entries).sum()
+    }
+
     /// Hands the rings that were left to the gate's shard, before anybody else joins; counts and
     /// tells. Answers where rings of new producers are made.
     pub(crate) fn join(self, gate: &Gate) -> Arc<Store> {

@@ -4,6 +4,7 @@ mod close;
 mod doorway;
 #[cfg(test)]
 mod failed_open;
+mod family;
 mod fork;
 mod held;
 mod intake;
@@ -23,7 +24,7 @@ use crate::config::{Config, RouteBy};
 use crate::error::Error;
 use crate::io::sys::Home;
 use crate::observe::{LatencyHistogram, Notifier, SenderError, Stats, TableRows};
-use crate::orphan::Orphans;
+use crate::orphan::{Orphans, Successor};
 use crate::producer::Producer;
 use crate::router::gate::Gate;
 use crate::router::hall::Hall;
@@ -76,6 +77,8 @@ pub struct Engine {
 #[derive(Debug)]
 struct Running {
     shards: Vec<Started>,
+    /// Delivers what an earlier number of shards left.
+    successor: Option<Successor>,
     /// The drainers of `drain_orphans`.
     orphans: Option<Orphans>,
     /// Last: it reports what the others leave.

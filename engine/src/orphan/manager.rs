@@ -126,7 +126,7 @@ impl Orphans {
     }
 }
 
-fn start(
+pub(super) fn start(
     name: &'static str,
     work: impl FnOnce() + Send + 'static,
 ) -> Result<JoinHandle<()>, Error> {
@@ -267,6 +267,7 @@ impl Manager {
                 config: self.plan.config.clone(),
                 sf_dir: self.plan.sf_dir.clone(),
                 name: orphan.name.clone(),
+                until: None,
                 once: self.plan.until == Until::TriedOnce,
                 mismatched_since: self.mismatched.get(&orphan.name).copied(),
                 stop: Arc::clone(&self.stop),
@@ -310,10 +311,10 @@ impl Manager {
         let event = match outcome {
             Outcome::Drained { acked } => {
                 self.orphans.remove(&slot);
-                counters.drainers_succeeded.add(1);
+                counters.drainers_succeeded.add_shared(1);
                 Some(DrainerEvent::Drained { slot, acked })
             }
-            Outcome::Passed => {
+            Outcome::Passed | Outcome::Reached => {
                 self.orphans.remove(&slot);
                 None
             }
@@ -324,7 +325,7 @@ impl Manager {
                     self.orphans.remove(&slot);
                 }
                 if !told {
-                    counters.drainers_failed.add(1);
+                    counters.drainers_failed.add_shared(1);
                 }
                 (!told).then_some(DrainerEvent::Failed {
                     slot,

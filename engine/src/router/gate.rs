@@ -13,6 +13,7 @@ use super::doorbell::{Bell, Doorbell};
 use super::hall::Hall;
 use super::lane::{Lane, LaneEnd, Stage};
 use crate::error::{Error, Pressure};
+use crate::fsn::Fsn;
 use crate::io::sys::{EventFd, futex_wait, futex_wake, monotonic_nanos};
 use crate::observe::{Category, ConnectionEvent, Counters, Event, FillRate, Policy, SenderError};
 
@@ -98,6 +99,8 @@ pub(crate) struct Gate {
     lacks_symbols: AtomicBool,
     symbols_max: AtomicU32,
     server_cap: AtomicU64,
+    /// Frames from here on are not sent yet.
+    fence: AtomicU64,
     upkeep: AtomicU8,
     down: Down,
     /// The disk operation that failed, until the journal is repaired.
@@ -148,6 +151,7 @@ impl Gate {
             lacks_symbols: AtomicBool::new(false),
             symbols_max: AtomicU32::new(0),
             server_cap: AtomicU64::new(0),
+            fence: AtomicU64::new(u64::MAX),
             upkeep: AtomicU8::new(Upkeep::Kept as u8),
             down: Down::default(),
             disk_failure: Mutex::default(),
@@ -277,6 +281,24 @@ impl Gate {
             .fetch_min(deadline.min(u64::MAX - 1), Ordering::AcqRel);
         self.wake_all();
         self.door.ring();
+    }
+
+    /// Frames from `fsn` on wait until the fence is set further back.
+    pub(crate) fn set_fence(&self, fsn: Fsn) {
+        self.fence.store(fsn.0, Ordering::Release);
+        self.door.ring();
+    }
+
+    /// The same, if frames up to there were fenced.
+    pub(crate) fn raise_fence(&self, fsn: Fsn) {
+        self.fence.fetch_max(fsn.0, Ordering::AcqRel);
+        self.door.ring();
+    }
+
+    /// First frame that is not sent yet.
+    #[inline]
+    pub(crate) fn fence(&self) -> Fsn {
+        Fsn(self.fence.load(Ordering::Acquire))
     }
 
     /// Waits until `done` holds or `deadline` (monotonic nanoseconds) passes; looks again at

@@ -8,7 +8,7 @@ use super::close::remove;
 use super::fresh;
 use super::gather::Inventory;
 use super::lock;
-use super::names::{DICTIONARY, MANIFEST, SLOT_ID, WATERMARK};
+use super::names::{DICTIONARY, ERAS, MANIFEST, SLOT_ID, WATERMARK};
 use super::opened::{OpenedSlot, SlotOptions};
 use super::recover::Recovery;
 use super::report::RecoveryReport;
@@ -172,7 +172,7 @@ pub(super) fn clear(
             .map_err(|source| Error::disk("sync", dir, 0, source))
     };
     sync()?;
-    for name in [WATERMARK, DICTIONARY, SLOT_ID, MANIFEST] {
+    for name in [WATERMARK, DICTIONARY, SLOT_ID, ERAS, MANIFEST] {
         remove(fs, dir, name)?;
     }
     sync()
