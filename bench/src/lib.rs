@@ -3,3 +3,4 @@
 pub mod limits;
 pub mod ok_probe;
 pub mod turn;
+pub mod versus;

@@ -61,6 +61,60 @@ impl Conf {
     }
 }
 
+/// The value of a key in a connect string, as it stands there.
+pub(crate) fn value<'a>(connect_string: &'a str, key: &str) -> Option<&'a str> {
+    let (_, pairs) = connect_string.split_once("::")?;
+    let mut pairs = split_pairs(pairs).into_iter();
+    pairs.find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
+}
+
+/// The connect string with the values of credentials left out.
+pub(crate) fn without_secrets(connect_string: &str) -> String {
+    let Some((schema, pairs)) = connect_string.split_once("::") else {
+        return String::new();
+    };
+    let mut shown = format!("{schema}::");
+    for pair in split_pairs(pairs) {
+        let key = pair.split_once('=').map_or(pair, |(key, _)| key);
+        let secret = matches!(key, "password" | "pass" | "token" | "tls_roots_password");
+        shown.push_str(if secret { key } else { pair });
+        shown.push_str(if secret { "=...;" } else { ";" });
+    }
+    shown
+}
+
+/// What is promised when a call returns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promise {
+    /// `sf_durability`.
+    pub durability: String,
+    /// The stage at which `flush` returns.
+    pub flush_stage: &'static str,
+    /// The stage at which `publish` returns.
+    pub publish_stage: &'static str,
+}
+
+/// What a connect string promises (docs/durability.md).
+pub(crate) fn promise(connect_string: &str) -> Promise {
+    let durability = value(connect_string, "sf_durability").unwrap_or("memory");
+    let on_disk = value(connect_string, "sf_dir").is_some();
+    let intake_in_file = value(connect_string, "intake") == Some("file");
+    let flush_stage = match durability {
+        "flush" | "append" => "stable",
+        _ if on_disk && !intake_in_file => "written",
+        _ => "accepted",
+    };
+    Promise {
+        durability: durability.to_owned(),
+        flush_stage,
+        publish_stage: if durability == "append" {
+            "stable"
+        } else {
+            "accepted"
+        },
+    }
+}
+
 /// `key=value` pairs without the semicolon that ends each; `;;` inside a value stays.
 fn split_pairs(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();
@@ -100,7 +154,7 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    use super::{Conf, embedded};
+    use super::{Conf, embedded, promise, value, without_secrets};
 
     fn parts(text: &str) -> (String, Option<u64>) {
         let conf = Conf::new(text);
@@ -125,6 +179,35 @@ mod tests {
             let text = format!("ws::addr=h:1;sf_dir=/a;;b;close_flush_timeout_millis={no_wait};");
             assert_eq!(parts(&text), (expected.clone(), None));
         }
+    }
+
+    #[test]
+    fn the_stage_of_a_call_follows_from_the_connect_string() {
+        let stages = |keys: &str| {
+            let promise = promise(&format!("ws::addr=h:1;{keys}"));
+            (promise.flush_stage, promise.publish_stage)
+        };
+        assert_eq!(stages("sf_dir=/a;"), ("written", "accepted"));
+        assert_eq!(stages(""), ("accepted", "accepted"));
+        assert_eq!(stages("sf_dir=/a;intake=file;"), ("accepted", "accepted"));
+        assert_eq!(
+            stages("sf_dir=/a;sf_durability=flush;"),
+            ("stable", "accepted")
+        );
+        assert_eq!(
+            stages("sf_dir=/a;sf_durability=append;intake=file;"),
+            ("stable", "stable")
+        );
+        assert_eq!(value("ws::addr=h;sf_dir=/a", "sf"), None);
+    }
+
+    #[test]
+    fn credentials_are_not_shown() {
+        let shown = without_secrets("ws::addr=h:1;user=u;password=a;;b;token=t;sf_dir=/a;");
+        assert_eq!(
+            shown,
+            "ws::addr=h:1;user=u;password=...;token=...;sf_dir=/a;"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use forebay::{Engine, Latency};
 
-use crate::conf::{self, Conf};
+use crate::conf::{self, Conf, Promise};
 use crate::cpu;
 use crate::embedded::Embedded;
 use crate::error::Error;
@@ -39,7 +39,10 @@ pub struct SessionOptions {
 pub struct Session {
     engine: Engine,
     close_timeout: Option<Duration>,
+    connect_string: String,
     cpu_before_ns: u64,
+    shard_before_ns: u64,
+    sink_before_ns: u64,
     // Declared last: the server outlives the engine that talks to it.
     embedded: Option<Embedded>,
 }
@@ -64,7 +67,10 @@ impl Session {
         Ok(Self {
             engine,
             close_timeout: conf.close_timeout,
+            connect_string: conf.connect_string,
             cpu_before_ns,
+            shard_before_ns: 0,
+            sink_before_ns: 0,
             embedded,
         })
     }
@@ -72,6 +78,21 @@ impl Session {
     /// The engine.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// The connect string the engine was opened with, without its credentials.
+    pub fn connect_string(&self) -> String {
+        conf::without_secrets(&self.connect_string)
+    }
+
+    /// What is promised when a call returns.
+    pub fn promise(&self) -> Promise {
+        conf::promise(&self.connect_string)
+    }
+
+    /// CPU time of the shard's thread so far, nanoseconds.
+    pub fn shard_cpu_ns(&self) -> Option<u64> {
+        cpu::sum_ns(&cpu::threads(), SHARD_THREADS)
     }
 
     /// Waits until `rows_sent` rows of this process, and all that was in the slot before, are
@@ -132,7 +153,24 @@ impl Session {
         .map(|which| Latencies::from_engine(&self.engine.histogram(which)))
     }
 
-    /// CPU time since the session was opened; `producer_ns` is what the producers, which have
+    /// What came after `before`.
+    pub fn latencies_since(&self, before: &[Latencies; 3]) -> [Latencies; 3] {
+        let mut now = self.latencies();
+        for (now, before) in now.iter_mut().zip(before) {
+            now.subtract(before);
+        }
+        now
+    }
+
+    /// Lets CPU time count from now on. No producer is at work.
+    pub fn restart_clocks(&mut self) {
+        let threads = cpu::threads();
+        self.cpu_before_ns = threads.iter().map(|thread| thread.cpu_ns).sum();
+        self.shard_before_ns = cpu::sum_ns(&threads, SHARD_THREADS).unwrap_or(0);
+        self.sink_before_ns = cpu::sum_ns(&threads, SINK_THREADS).unwrap_or(0);
+    }
+
+    /// CPU time since the session was opened or the clocks were set back; `producer_ns` is what the producers, which have
     /// ended, used.
     pub fn cpu(&self, producer_ns: u64) -> CpuUse {
         let threads = cpu::threads();
@@ -141,8 +179,11 @@ impl Session {
         CpuUse {
             process_ns: Some(process_ns),
             producer_ns: Some(producer_ns),
-            shard_ns: cpu::sum_ns(&threads, SHARD_THREADS),
-            sink_ns: cpu::sum_ns(&threads, SINK_THREADS).filter(|_| self.embedded.is_some()),
+            shard_ns: cpu::sum_ns(&threads, SHARD_THREADS)
+                .map(|ns| ns.saturating_sub(self.shard_before_ns)),
+            sink_ns: cpu::sum_ns(&threads, SINK_THREADS)
+                .filter(|_| self.embedded.is_some())
+                .map(|ns| ns.saturating_sub(self.sink_before_ns)),
         }
     }
 

@@ -51,8 +51,8 @@ impl Producer {
         self.not_in_a_row()?;
         self.go_to_table(table)?;
         Ok(TableId {
-            owner: self.id,
-            index: u32::try_from(self.current).expect("tables are bounded"),
+            owner: self.desk.id,
+            index: u32::try_from(self.desk.current).expect("tables are bounded"),
         })
     }
 
@@ -65,7 +65,7 @@ impl Producer {
         ty: ColumnType,
     ) -> Result<ColumnId, Error> {
         self.not_in_a_row()?;
-        if table.owner != self.id {
+        if !self.sit_where(|desk| desk.id == table.owner) {
             return Err(Error::Misuse("a table of another producer"));
         }
         if ty == ColumnType::LongArray {
@@ -74,7 +74,7 @@ impl Producer {
             ));
         }
         let limit = self.options.name_bytes_max;
-        let place = &mut self.tables[table.index as usize];
+        let place = &mut self.desk.tables[table.index as usize];
         // A name that is known was checked when it was new, but for the designated timestamp's.
         let known = if name.is_empty() {
             Err(names::NameError::Empty.to_string())
@@ -105,7 +105,9 @@ impl Producer {
         };
         self.home.check()?;
         check_symbol(text.len()).map_err(refused)?;
-        match self.symbols.handle(text) {
+        // Every desk numbers them alike: all hold the same texts in the same order.
+        let handles = self.desks_mut().map(|desk| desk.symbols.handle(text));
+        match handles.min().flatten() {
             Some(id) => Ok(Symbol { owner: self.id, id }),
             None => Err(refused(
                 "this producer holds 1,000,000 interned symbols".to_owned(),
@@ -123,16 +125,26 @@ impl Producer {
         for name in tables {
             self.go_to_table(name)?;
         }
-        for table in &mut self.tables {
+        for index in 0..=self.others.len() {
+            self.warm_desk(rows);
+            if index < self.others.len() {
+                self.swap_with(index);
+            }
+        }
+        Ok(())
+    }
+
+    fn warm_desk(&mut self, rows: usize) {
+        for table in &mut self.desk.tables {
             table.warm(rows);
         }
         self.warm_pieces(rows);
-        self.symbols.warm();
-        let columns = self.tables.iter().map(|table| table.columns.len().max(16));
+        let desk = &mut *self.desk;
+        desk.symbols.warm();
+        let columns = desk.tables.iter().map(|table| table.columns.len().max(16));
         self.plan.reserve(columns.sum());
-        self.lane.ledger.reserve();
-        self.lane.marks.reserve();
-        Ok(())
+        desk.lane.ledger.reserve();
+        desk.lane.marks.reserve();
     }
 
     fn not_in_a_row(&self) -> Result<(), Error> {
@@ -149,23 +161,29 @@ impl Producer {
     #[inline]
     pub fn row(&mut self, table: TableId) -> Result<&mut Self, Error> {
         self.home.check()?;
-        if self.row_open || table.owner != self.id {
-            return Err(self.no_row(table));
+        if self.row_open || table.owner != self.desk.id {
+            self.go_to_prepared(table)?;
         }
-        self.current = table.index as usize;
-        self.tables[self.current].begin_row();
-        self.symbol_mark = self.symbols.mark();
+        let desk = &mut *self.desk;
+        desk.current = table.index as usize;
+        desk.tables[desk.current].begin_row();
+        desk.symbol_mark = desk.symbols.mark();
         self.row_open = true;
         Ok(self)
     }
 
+    /// Goes to the desk of a prepared table.
     #[cold]
-    fn no_row(&self, table: TableId) -> Error {
-        Error::Misuse(if table.owner == self.id {
-            "row() while a row is open: call at(), at_now() or discard_row() first"
-        } else {
-            "a table of another producer"
-        })
+    fn go_to_prepared(&mut self, table: TableId) -> Result<(), Error> {
+        if self.row_open {
+            return Err(Error::Misuse(
+                "row() while a row is open: call at(), at_now() or discard_row() first",
+            ));
+        }
+        if !self.sit_where(|desk| desk.id == table.owner) {
+            return Err(Error::Misuse("a table of another producer"));
+        }
+        Ok(())
     }
 
     #[inline]
@@ -176,7 +194,7 @@ impl Producer {
         push: impl FnOnce(&mut ColumnBuffer) -> Result<(), PushError>,
     ) -> Result<&mut Self, Error> {
         let here = self.is_here(column);
-        let table = &mut self.tables[self.current];
+        let table = &mut self.desk.tables[self.desk.current];
         match table.slot(column.index) {
             Some(buffer) if here && fits => match push(buffer) {
                 Ok(()) => Ok(self),
@@ -190,8 +208,8 @@ impl Producer {
     #[inline]
     fn is_here(&self, column: ColumnId) -> bool {
         self.row_open
-            && column.table.owner == self.id
-            && column.table.index as usize == self.current
+            && column.table.owner == self.desk.id
+            && column.table.index as usize == self.desk.current
     }
 
     #[cold]
@@ -204,7 +222,7 @@ impl Producer {
 
     #[cold]
     fn refuse_put(&mut self, column: ColumnId, reason: String) -> Error {
-        let column = &self.tables[self.current].columns[usize::from(column.index)];
+        let column = &self.desk.tables[self.desk.current].columns[usize::from(column.index)];
         let name = column.name.clone();
         self.refuse_row(&name, reason)
     }
@@ -232,7 +250,7 @@ impl Producer {
         if symbol.owner != self.id {
             return Err(self.foreign_symbol(column));
         }
-        let id = match self.symbols.id_of(symbol.id) {
+        let id = match self.desk.symbols.id_of(symbol.id) {
             Some(id) => id,
             None => self.new_put(column, symbol)?,
         };
@@ -240,7 +258,7 @@ impl Producer {
             buffer.push_symbol(id);
             Ok(())
         })?;
-        put.symbols.mark_used(id);
+        put.desk.symbols.mark_used(id);
         Ok(put)
     }
 
@@ -253,7 +271,7 @@ impl Producer {
         if let Some(id) = self.id_of(symbol) {
             return Ok(id);
         }
-        let name = &self.tables[self.current].columns[usize::from(column.index)].name;
+        let name = &self.desk.tables[self.desk.current].columns[usize::from(column.index)].name;
         let name = name.clone();
         Err(self.refuse_symbol(&name))
     }
@@ -261,18 +279,18 @@ impl Producer {
     /// The id of a symbol of this producer; `None` if the slot has no room for it.
     #[inline]
     pub(super) fn id_of(&mut self, symbol: Symbol) -> Option<u32> {
-        let known = self.symbols.id_of(symbol.id);
+        let known = self.desk.symbols.id_of(symbol.id);
         known.or_else(|| self.new_symbol(|symbols| symbols.add_handle(symbol.id)))
     }
 
     /// The id of a text, noted as used; `None` if the slot has no room for it.
     #[inline]
     pub(super) fn cell_of_text(&mut self, text: &str) -> Option<u32> {
-        if let Some(id) = self.symbols.cell(text) {
+        if let Some(id) = self.desk.symbols.cell(text) {
             return Some(id);
         }
         let id = self.new_symbol(|symbols| symbols.add(text))?;
-        self.symbols.mark_used(id);
+        self.desk.symbols.mark_used(id);
         Some(id)
     }
 

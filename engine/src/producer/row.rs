@@ -13,6 +13,7 @@ use super::names::{check_column, check_length, same};
 use super::table::Table;
 use super::timestamp::Timestamp;
 use crate::error::Error;
+use crate::router::route::shard_of;
 
 /// Most tables of a message (protocol.md section 4.1).
 const TABLES_MAX: usize = 65_535;
@@ -29,8 +30,9 @@ impl Producer {
             ));
         }
         self.go_to_table(name)?;
-        self.tables[self.current].begin_row();
-        self.symbol_mark = self.symbols.mark();
+        let desk = &mut *self.desk;
+        desk.tables[desk.current].begin_row();
+        desk.symbol_mark = desk.symbols.mark();
         self.row_open = true;
         Ok(self)
     }
@@ -39,8 +41,9 @@ impl Producer {
     #[inline]
     pub(super) fn go_to_table(&mut self, name: &str) -> Result<(), Error> {
         let is_there = self
+            .desk
             .tables
-            .get(self.current)
+            .get(self.desk.current)
             .is_some_and(|table| same(&table.name, name));
         if is_there {
             return Ok(());
@@ -51,9 +54,15 @@ impl Producer {
     #[cold]
     fn switch_table(&mut self, name: &str) -> Result<(), Error> {
         self.home.check()?;
-        if let Some(index) = self.tables.iter().position(|table| same(&table.name, name)) {
-            self.current = index;
+        if self.find_table(name) {
             return Ok(());
+        }
+        if !self.others.is_empty() {
+            let shard = shard_of(name, self.others.len() + 1);
+            self.sit_where(|desk| desk.gate.shard as usize == shard);
+            if self.find_table(name) {
+                return Ok(());
+            }
         }
         let refused = |reason: String| Error::Row {
             table: name.to_owned(),
@@ -62,16 +71,25 @@ impl Producer {
         };
         names::check_table(name).map_err(|error| refused(error.to_string()))?;
         check_length(name, self.options.name_bytes_max).map_err(refused)?;
-        if self.tables.len() >= TABLES_MAX {
+        if self.desk.tables.len() >= TABLES_MAX {
             return Err(refused(format!(
                 "a producer holds at most {TABLES_MAX} tables"
             )));
         }
-        let counters = self.gate.tables.of(name);
-        self.lane.ledger.add(Arc::clone(&counters));
-        self.tables.push(Table::new(name, counters));
-        self.current = self.tables.len() - 1;
+        let desk = &mut *self.desk;
+        let counters = desk.gate.hall.tables.of(name);
+        desk.lane.ledger.add(Arc::clone(&counters));
+        desk.tables.push(Table::new(name, counters));
+        desk.current = desk.tables.len() - 1;
         Ok(())
+    }
+
+    /// Makes a table of the present desk the current one; `false` if it has none of that name.
+    fn find_table(&mut self, name: &str) -> bool {
+        let desk = &mut *self.desk;
+        let found = desk.tables.iter().position(|table| same(&table.name, name));
+        desk.current = found.unwrap_or(desk.current);
+        found.is_some()
     }
 
     /// Finds the row's column and pushes a value to it.
@@ -90,7 +108,7 @@ impl Producer {
             return Err(self.refuse_row(name, names::NameError::Empty.to_string()));
         }
         let limit = self.options.name_bytes_max;
-        let table = &mut self.tables[self.current];
+        let table = &mut self.desk.tables[self.desk.current];
         let outcome = table
             .column(name, ty, |name| check_column(name, limit))
             .and_then(|buffer| push(buffer).map_err(|error| error.to_string()));
@@ -103,9 +121,9 @@ impl Producer {
     /// Leaves the row out and says why.
     #[cold]
     pub(super) fn refuse_row(&mut self, column: &str, reason: String) -> Error {
-        let table = &self.tables[self.current];
+        let table = &self.desk.tables[self.desk.current];
         table.counters.refused(1);
-        self.gate.counters.rows_invalid.add_shared(1);
+        self.desk.gate.counters.rows_invalid.add_shared(1);
         let table = table.name.clone();
         self.discard_row();
         Error::Row {
@@ -118,8 +136,9 @@ impl Producer {
     /// Takes the row under construction back, if there is one.
     pub fn discard_row(&mut self) {
         if self.row_open {
-            self.tables[self.current].drop_row();
-            self.symbols.rewind(self.symbol_mark);
+            let desk = &mut *self.desk;
+            desk.tables[desk.current].drop_row();
+            desk.symbols.rewind(desk.symbol_mark);
             self.row_open = false;
         }
     }
@@ -127,8 +146,13 @@ impl Producer {
     /// Forgets all buffered rows, the one under construction included. Their columns stay known.
     pub fn clear(&mut self) {
         self.discard_row();
-        self.symbols.rewind_all();
-        self.start_batch();
+        for index in 0..=self.others.len() {
+            self.desk.symbols.rewind_all();
+            self.start_batch();
+            if index < self.others.len() {
+                self.swap_with(index);
+            }
+        }
     }
 
     /// Completes the row with its designated timestamp, which must not lie before 1970.
@@ -149,7 +173,7 @@ impl Producer {
             let reason = format!("designated timestamp {value} lies before 1970");
             return Err(self.refuse_row("", reason));
         }
-        let table = &mut self.tables[self.current];
+        let table = &mut self.desk.tables[self.desk.current];
         if table.columns_set() == 0 {
             return Err(self.refuse_row("", "a row needs at least one column".to_owned()));
         }
@@ -169,7 +193,7 @@ impl Producer {
         if self.options.keys.stamp_at_now {
             return self.at(self.stamp_of_now());
         }
-        let table = &mut self.tables[self.current];
+        let table = &mut self.desk.tables[self.desk.current];
         if table.columns_set() == 0 {
             return Err(self.refuse_row("", "a row needs at least one column".to_owned()));
         }
@@ -183,10 +207,10 @@ impl Producer {
         {
             return Err(self.refuse_row(&column, reason));
         }
-        match self.tables[self.current].end_row() {
+        match self.desk.tables[self.desk.current].end_row() {
             Ok(()) => {
                 self.row_open = false;
-                self.rows += 1;
+                self.desk.rows += 1;
                 if self.auto_flush {
                     return self.after_row();
                 }

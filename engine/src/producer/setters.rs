@@ -56,7 +56,7 @@ impl Producer {
         if let Err(reason) = check_symbol(value.len()) {
             return Err(self.refuse_row(name, reason));
         }
-        let id = match self.symbols.cell(value) {
+        let id = match self.desk.symbols.cell(value) {
             Some(id) => id,
             None => self.new_cell(name, value)?,
         };
@@ -72,7 +72,7 @@ impl Producer {
         let Some(id) = self.new_symbol(|symbols| symbols.add(value)) else {
             return Err(self.refuse_symbol(column));
         };
-        self.symbols.mark_used(id);
+        self.desk.symbols.mark_used(id);
         Ok(id)
     }
 
@@ -87,7 +87,7 @@ impl Producer {
     #[cold]
     pub(super) fn symbols_full(&self, column: &str) -> Error {
         Error::SymbolsFull {
-            table: self.tables[self.current].name.clone(),
+            table: self.desk.tables[self.desk.current].name.clone(),
             column: column.to_owned(),
             symbols_max: self.options.symbols_max,
         }
@@ -100,14 +100,14 @@ impl Producer {
         add: impl FnOnce(&mut Symbols) -> Option<u32>,
     ) -> Option<u32> {
         // First what was taken: its symbols are among those of the slot then.
-        let pending = self.symbols.pending(self.lane.taken()) as u64;
-        let slot = self.gate.counters.symbols.get();
+        let pending = self.desk.symbols.pending(self.desk.lane.taken()) as u64;
+        let slot = self.desk.gate.counters.symbols.get();
         if slot + pending < self.options.symbols_max.into()
-            && let Some(id) = add(&mut self.symbols)
+            && let Some(id) = add(&mut self.desk.symbols)
         {
             return Some(id);
         }
-        self.gate.lack_symbols();
+        self.desk.gate.lack_symbols();
         None
     }
 

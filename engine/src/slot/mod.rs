@@ -19,6 +19,7 @@ mod deferred;
 mod dictionary;
 mod dictionary_file;
 mod dual;
+pub(crate) mod eras;
 mod fold;
 pub(crate) mod frame;
 mod fresh;

@@ -245,8 +245,7 @@ impl Backlog {
     pub(super) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
         let mut state = self.state();
-        let spare = |task: &Task| matches!(task.request, Request::MakeSpare { .. });
-        state.waiting.retain(|task| !spare(task));
+        state.waiting.retain(|task| !is_ahead(&task.request));
         drop(state);
         self.news.notify_all();
     }
@@ -306,7 +305,7 @@ impl State {
         if removals.is_some() {
             return removals;
         }
-        let short = |task: &Task| !matches!(task.request, Request::MakeSpare { .. });
+        let short = |task: &Task| !is_ahead(&task.request);
         let index = self.waiting.iter().position(short)?;
         self.waiting.remove(index)
     }
@@ -346,6 +345,11 @@ impl State {
         });
         bytes.sum()
     }
+}
+
+/// Whether it is work ahead of need, which takes long and which nobody misses at the end.
+fn is_ahead(request: &Request) -> bool {
+    matches!(request, Request::MakeSpare { .. } | Request::Memory { .. })
 }
 
 #[cfg(test)]

@@ -155,12 +155,15 @@ impl StewardHandle {
     }
 }
 
-/// Does a task that perhaps killed stewards: here a panic becomes an answer. Spares are not filled:
-/// the shard waits meanwhile.
+/// Does a task that perhaps killed stewards: here a panic becomes an answer. Spares are not filled
+/// and no memory is brought in: the shard waits meanwhile.
 fn perform_here(fs: &dyn Fs, task: Task) -> Reply {
     let Task {
         mut request, begun, ..
     } = task;
+    if let Request::Memory { .. } = request {
+        return perform::failed(request, std::io::ErrorKind::Unsupported.into());
+    }
     if let Request::MakeSpare { fill, .. } = &mut request {
         *fill = false;
     }

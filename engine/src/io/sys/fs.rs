@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{BLOCK, Descriptor, Memory, check, fill, free_bytes, resident, retry, unnamed};
+use super::{BLOCK, Descriptor, Memory, check, direct, fill, free_bytes, resident, retry, unnamed};
 use crate::io::fs::create_reserved_named;
 use crate::io::{Between, Entry, EntryKind, File, FileOwner, Fs, Machine, OpenMode};
 
@@ -151,6 +151,10 @@ impl Fs for RealFs {
             }
         }
         create_reserved_named(self, path, bytes, start, zeros)
+    }
+
+    fn try_direct(&self, dir: &Path) -> io::Result<()> {
+        direct::try_block(dir, BLOCK)
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {

@@ -8,7 +8,7 @@ use super::{Home, check};
 use crate::io::File;
 
 /// `MADV_POPULATE_WRITE` (Linux 5.14): brings every page in, ready to be written.
-const POPULATE_WRITE: libc::c_int = 23;
+pub(super) const POPULATE_WRITE: libc::c_int = 23;
 
 /// A mapping, excluded from forked children: private and zeroed, or of a file and shared.
 pub(crate) struct Memory {

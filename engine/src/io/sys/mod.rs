@@ -4,6 +4,7 @@
 
 mod bounded;
 mod descriptor;
+mod direct;
 mod event;
 mod filesystem;
 mod fill;
@@ -36,7 +37,7 @@ pub(crate) use futex::{futex_wait, futex_wake};
 pub(crate) use memory::Memory;
 #[cfg(all(feature = "uring", any(test, feature = "internals")))]
 pub(crate) use pinned_io::{read_pinned, write_pinned};
-pub(crate) use region::{BLOCK, Pinned, Region};
+pub(crate) use region::{BLOCK, HUGE, Pinned, Region};
 pub(crate) use socket::Socket;
 pub(crate) use space::{filesystem_type, free_bytes};
 pub(crate) use thread::{

@@ -338,3 +338,6 @@ impl UringIo {
         &self.gate
     }
 }
+
+#[cfg(test)]
+mod tests;

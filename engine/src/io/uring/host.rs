@@ -24,7 +24,7 @@ use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
 
 use super::UringIo;
 use super::revive::Revival;
-use crate::config::Config;
+use crate::config::{Config, Cores};
 use crate::error::Error;
 use crate::io::Clock;
 use crate::io::sys::{block_signals, name_thread};
@@ -37,7 +37,6 @@ const REACTOR_EVERY: u64 = 50_000;
 /// preemption, and the zero sleeps look at the rings.
 const NEVER_PREEMPT: Duration = Duration::from_hours(24);
 const HEARTBEAT: Duration = Duration::from_millis(10);
-const THREAD: &str = "forebay-s0";
 
 /// A running shard.
 pub(crate) struct Hosted(ExecutorJoinHandle<Result<Remains, String>>);
@@ -57,6 +56,24 @@ impl Hosted {
     }
 }
 
+/// Cores that the calling thread may use.
+pub(crate) fn allowed_cores() -> Vec<usize> {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    cores.iter().map(|core| core.id).collect()
+}
+
+/// The core of a shard. A listed one is not judged here: the kernel knows better, a set of allowed
+/// cores may be wider for a thread that asks.
+fn core_of(shard: u32, cores: &Cores, allowed: &[usize]) -> Option<usize> {
+    let shard = shard as usize;
+    match cores {
+        Cores::Off => None,
+        Cores::List(list) => list.get(shard).copied(),
+        // More shards than cores share them.
+        Cores::Auto => allowed.iter().rev().cycle().nth(shard).copied(),
+    }
+}
+
 /// Starts the shard's thread; `slot` is the life of its slot that begins.
 pub(crate) fn spawn(
     config: &Config,
@@ -64,14 +81,18 @@ pub(crate) fn spawn(
     io: UringIo,
     slot: Option<Incarnation>,
 ) -> Result<Hosted, Error> {
-    let cores = core_affinity::get_core_ids().unwrap_or_default();
-    let allowed: Vec<usize> = cores.iter().map(|core| core.id).collect();
-    let core = config
-        .core
-        .or(allowed.last().copied())
-        .filter(|_| config.pin);
+    let cores = &config.shards.cores;
+    let allowed = allowed_cores();
+    let number = io.gate().shard;
+    let core = core_of(number, cores, &allowed);
+    let name = format!("forebay-s{number}");
     let placement = core.map_or(Placement::Unbound, Placement::Fixed);
-    let refused = format!("starting the shard on core {core:?} (allowed: {allowed:?})");
+    let refused = match core {
+        Some(core) => format!(
+            "starting shard {number} on core {core} (asked for: {cores:?}, allowed: {allowed:?})"
+        ),
+        None => format!("starting shard {number}"),
+    };
     let guard = ThreadGuard {
         gate: Arc::clone(io.gate()),
         finished: false,
@@ -80,7 +101,7 @@ pub(crate) fn spawn(
     // glommio reads files below /sys while it builds an executor and panics if it cannot.
     let spawned = catch_unwind(AssertUnwindSafe(|| {
         LocalExecutorBuilder::new(placement)
-            .name(THREAD)
+            .name(&name)
             .preempt_timer(NEVER_PREEMPT)
             .io_memory(64 << 10)
             .spawn(move || host(shard, io, guard, revival))
@@ -93,7 +114,7 @@ pub(crate) fn spawn(
     Err(Error::Unsupported {
         what: refused,
         reason,
-        remedy: "Choose an allowed core with cores=N, or pin=off; raise the limits on descriptors \
+        remedy: "Choose allowed cores with cores=, or cores=off; raise the limits on descriptors \
                  (ulimit -n) and locked memory (ulimit -l)",
     })
 }
@@ -121,9 +142,9 @@ async fn host(
     mut guard: ThreadGuard,
     mut revival: Revival,
 ) -> Result<Remains, String> {
-    name_thread(THREAD);
-    block_signals();
     let gate = Arc::clone(io.gate());
+    name_thread(&format!("forebay-s{}", gate.shard));
+    block_signals();
     let wake = Rc::new(Wake::default());
     let heartbeat = glommio::spawn_local(heartbeat(Rc::clone(&wake)));
     let bell = glommio::spawn_local(listen(gate.bell().as_raw_fd(), Rc::clone(&wake)));

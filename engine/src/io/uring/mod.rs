@@ -12,5 +12,5 @@ mod transport;
 
 pub(crate) use driver::{Tap, UringIo};
 pub(crate) use here::run_here;
-pub(crate) use host::{Hosted, spawn};
+pub(crate) use host::{Hosted, allowed_cores, spawn};
 pub(crate) use probe::probe;

@@ -32,13 +32,15 @@ impl Producer {
     /// between rows, all of it accepted or none (but see `rows_accepted` of
     /// [`Error::Backpressure`]).
     pub fn publish_chunk(&mut self, chunk: &Chunk<'_>) -> Result<Receipt, Error> {
-        self.publish()?;
+        self.begin_receipt();
+        self.publish_waiting()?;
         self.hand_over_chunk(chunk, self.append_deadline())?;
         self.published_receipt()
     }
 
     /// As [`publish_chunk`](Self::publish_chunk), but never waits.
     pub fn try_publish_chunk(&mut self, chunk: &Chunk<'_>) -> Result<Receipt, Error> {
+        self.begin_receipt();
         self.try_flush()?;
         self.hand_over_chunk(chunk, Duration::ZERO)?;
         Ok(self.receipt())
@@ -62,7 +64,7 @@ impl Producer {
                         error
                     }
                 })?;
-            let mut source = Sliced::new(chunk, &scratch, self.current);
+            let mut source = Sliced::new(chunk, &scratch, self.desk.current);
             let outcome = self.publish_parts(&mut source, limit);
             outcome.map_err(|stopped| {
                 let left = chunk.rows() - stopped.rows_accepted;
@@ -72,7 +74,7 @@ impl Producer {
         });
         self.scratch = scratch;
         if outcome.is_err() {
-            self.symbols.rewind_all();
+            self.desk.symbols.rewind_all();
         }
         self.next_symbols();
         outcome
@@ -84,7 +86,9 @@ impl Producer {
         // Nothing is buffered: only the cause is counted there.
         self.count_refusal(error);
         if !matches!(error, Error::Misuse(_)) {
-            self.tables[self.current].counters.refused(rows as u64);
+            self.desk.tables[self.desk.current]
+                .counters
+                .refused(rows as u64);
         }
     }
 
@@ -106,14 +110,14 @@ impl Producer {
             cells, codes, used, ..
         } = scratch;
         // Noted here once, so that sizing need not look at every cell again.
-        self.symbols.restart_uses();
+        self.desk.symbols.restart_uses();
         for (column, ids) in symbolic.zip(cells) {
             ids.clear();
             self.resolve_column(column, ids, codes)
                 .map_err(|reason| (column.name.to_owned(), reason))?;
         }
         used.clear();
-        used.extend(self.symbols.used().map(|(id, _)| id));
+        used.extend(self.desk.symbols.used().map(|(id, _)| id));
         Ok(())
     }
 
@@ -139,7 +143,7 @@ impl Producer {
                         continue;
                     }
                     let id = self.id_of(*symbol).ok_or(Unresolved::Full)?;
-                    self.symbols.mark_used(id);
+                    self.desk.symbols.mark_used(id);
                     ids.push(id);
                 }
             }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Gate, lock};
-use crate::observe::{Category, ConnectionEvent, Event, Policy, SenderError};
+use crate::observe::{Category, ConnectionEvent, Policy, SenderError};
 
 /// Why the shard is down, while it is.
 #[derive(Debug, Default)]
@@ -19,15 +19,17 @@ impl Gate {
         cause.clone_into(&mut lock(&self.down.cause));
         self.down.is_down.store(true, Ordering::Release);
         self.connection(false, now);
-        if let Some(endpoint) = self.events.endpoint() {
+        if let Some(endpoint) = self.endpoint() {
             let cause = format!("the shard panicked: {cause}");
-            let event = ConnectionEvent::Disconnected { endpoint, cause };
-            self.events.push(Event::Connection(event));
+            self.tell_change(ConnectionEvent::Disconnected { endpoint, cause });
         }
         let millis = pause_nanos / 1_000_000;
         let message = format!("the shard panicked, it is started again after {millis} ms: {cause}");
-        let error = SenderError::new(Category::Fault, Policy::Retriable, message);
-        self.events.push(Event::Error(error));
+        self.tell(SenderError::new(
+            Category::Fault,
+            Policy::Retriable,
+            message,
+        ));
     }
 
     /// The shard is up again.

@@ -344,6 +344,7 @@ impl Journal {
         self.pump_watermark(io, now);
         self.pump_removals(io, now);
         self.pump_spares(io, now);
+        self.pump_memory(io);
     }
 
     /// An operation of the journal ended.

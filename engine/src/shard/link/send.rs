@@ -210,7 +210,7 @@ impl Link {
                     return true;
                 }
             }
-            let more = self.talk.window.sent() < journal.published();
+            let more = self.talk.window.sent() < self.limit(journal);
             if self.out.pending() || !more || budget == 0 {
                 return moved;
             }
@@ -218,12 +218,13 @@ impl Link {
     }
 
     fn fill_outbox(&mut self, io: &mut impl Io, journal: &Journal, now: u64) -> Result<(), Unsent> {
+        let limit = self.limit(journal);
         let mut skips = SKIPS_MAX;
         while self.out.used < OUTBOX_BYTES / 2 && skips > 0 {
             if self.out.position.fsn < self.talk.window.sent() {
                 skips -= 1;
             }
-            if journal.read_at(&mut self.out.position).is_none() {
+            if self.out.position.fsn >= limit || journal.read_at(&mut self.out.position).is_none() {
                 break;
             }
             let position = self.out.position;
@@ -252,6 +253,11 @@ impl Link {
             }
         }
         Ok(())
+    }
+
+    /// First frame that is not to be sent now.
+    pub(super) fn limit(&self, journal: &Journal) -> Fsn {
+        journal.published().min(self.out.gate.fence())
     }
 
     /// Queues a control frame behind what waits.
