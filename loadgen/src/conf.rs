@@ -98,10 +98,11 @@ pub struct Promise {
 pub(crate) fn promise(connect_string: &str) -> Promise {
     let durability = value(connect_string, "sf_durability").unwrap_or("memory");
     let on_disk = value(connect_string, "sf_dir").is_some();
-    let intake_in_file = value(connect_string, "intake") == Some("file");
+    // Unset, the rings are in files wherever there is a slot on disk.
+    let intake_in_memory = value(connect_string, "intake") == Some("memory");
     let flush_stage = match durability {
         "flush" | "append" => "stable",
-        _ if on_disk && !intake_in_file => "written",
+        _ if on_disk && intake_in_memory => "written",
         _ => "accepted",
     };
     Promise {
@@ -139,10 +140,19 @@ fn split_pairs(text: &str) -> Vec<&str> {
 
 /// The connect string of the embedded case: a sink at `addr`, a slot below `sf_dir`.
 ///
-/// The shard is pinned to core 1 where there is one, so that core 0 is left to a producer.
-pub(crate) fn embedded(addr: SocketAddr, sf_dir: &Path, cores_count: usize) -> String {
+/// A single shard is pinned to core 1 where there is one, so that core 0 is left to a producer.
+pub(crate) fn embedded(
+    addr: SocketAddr,
+    sf_dir: &Path,
+    cores_count: usize,
+    shards: Option<u64>,
+) -> String {
     let dir = sf_dir.to_string_lossy().replace(';', ";;");
-    let core = if cores_count > 1 { "cores=1;" } else { "" };
+    let core = match shards {
+        None if cores_count > 1 => "cores=1;".to_owned(),
+        None => String::new(),
+        Some(shards) => format!("shards={shards};"),
+    };
     format!(
         "ws::addr={addr};sf_dir={dir};sender_id=loadgen;sf_max_segment_bytes=64m;\
          initial_connect_retry=async;{core}{CLOSE_KEY}=60000;"
@@ -187,7 +197,8 @@ mod tests {
             let promise = promise(&format!("ws::addr=h:1;{keys}"));
             (promise.flush_stage, promise.publish_stage)
         };
-        assert_eq!(stages("sf_dir=/a;"), ("written", "accepted"));
+        assert_eq!(stages("sf_dir=/a;"), ("accepted", "accepted"));
+        assert_eq!(stages("sf_dir=/a;intake=memory;"), ("written", "accepted"));
         assert_eq!(stages(""), ("accepted", "accepted"));
         assert_eq!(stages("sf_dir=/a;intake=file;"), ("accepted", "accepted"));
         assert_eq!(
@@ -224,14 +235,19 @@ mod tests {
     #[test]
     fn the_embedded_string_pins_the_shard_only_where_there_is_a_second_core() {
         let addr = ([127, 0, 0, 1], 9_000).into();
-        let two = embedded(addr, Path::new("/tmp/a;b"), 2);
+        let two = embedded(addr, Path::new("/tmp/a;b"), 2, None);
         assert_eq!(
             two,
             "ws::addr=127.0.0.1:9000;sf_dir=/tmp/a;;b;sender_id=loadgen;\
              sf_max_segment_bytes=64m;initial_connect_retry=async;cores=1;\
              close_flush_timeout_millis=60000;"
         );
-        assert!(!embedded(addr, Path::new("/tmp"), 1).contains("cores"));
+        assert!(!embedded(addr, Path::new("/tmp"), 1, None).contains("cores"));
+        let three = embedded(addr, Path::new("/tmp"), 4, Some(3));
+        assert!(
+            three.contains("shards=3;") && !three.contains("cores"),
+            "{three}"
+        );
         let conf = Conf::new(&two);
         assert_eq!(conf.close_timeout, Some(Duration::from_mins(1)));
     }

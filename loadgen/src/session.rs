@@ -18,8 +18,8 @@ use crate::sink::Totals;
 
 /// How long one wait for acknowledgements lasts before the confirm log is looked at again.
 const WAIT_STEP: Duration = Duration::from_millis(20);
-/// Names of the shards' threads start with this.
-const SHARD_THREADS: &str = "forebay-s0";
+/// Names of the shards' threads are this and a number, and what their helpers append.
+const SHARD_THREADS: &str = "forebay-s";
 /// Names of the sink's threads start with this.
 const SINK_THREADS: &str = "sink";
 
@@ -32,6 +32,8 @@ pub struct SessionOptions {
     pub dir: Option<PathBuf>,
     /// Core of the embedded sink and of the first producer.
     pub pin: Option<usize>,
+    /// Shards of the engine, where no connect string says it; 1 by default.
+    pub shards: Option<u64>,
 }
 
 /// An open engine.
@@ -60,7 +62,7 @@ impl Session {
         } else {
             let embedded = Embedded::start(options.dir.as_deref(), options.pin)?;
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            let text = conf::embedded(embedded.addr(), embedded.sf_dir(), cores);
+            let text = conf::embedded(embedded.addr(), embedded.sf_dir(), cores, options.shards);
             (Conf::new(&text), Some(embedded))
         };
         let engine = Engine::connect(&conf.connect_string)?;
@@ -92,7 +94,7 @@ impl Session {
 
     /// CPU time of the shard's thread so far, nanoseconds.
     pub fn shard_cpu_ns(&self) -> Option<u64> {
-        cpu::sum_ns(&cpu::threads(), SHARD_THREADS)
+        shards_ns(&cpu::threads())
     }
 
     /// Waits until `rows_sent` rows of this process, and all that was in the slot before, are
@@ -166,7 +168,7 @@ impl Session {
     pub fn restart_clocks(&mut self) {
         let threads = cpu::threads();
         self.cpu_before_ns = threads.iter().map(|thread| thread.cpu_ns).sum();
-        self.shard_before_ns = cpu::sum_ns(&threads, SHARD_THREADS).unwrap_or(0);
+        self.shard_before_ns = shards_ns(&threads).unwrap_or(0);
         self.sink_before_ns = cpu::sum_ns(&threads, SINK_THREADS).unwrap_or(0);
     }
 
@@ -179,8 +181,7 @@ impl Session {
         CpuUse {
             process_ns: Some(process_ns),
             producer_ns: Some(producer_ns),
-            shard_ns: cpu::sum_ns(&threads, SHARD_THREADS)
-                .map(|ns| ns.saturating_sub(self.shard_before_ns)),
+            shard_ns: shards_ns(&threads).map(|ns| ns.saturating_sub(self.shard_before_ns)),
             sink_ns: cpu::sum_ns(&threads, SINK_THREADS)
                 .filter(|_| self.embedded.is_some())
                 .map(|ns| ns.saturating_sub(self.sink_before_ns)),
@@ -204,6 +205,40 @@ impl Session {
     }
 }
 
+/// CPU time of all shards; the steward's name begins like theirs and goes on with a letter.
+fn shards_ns(threads: &[cpu::ThreadCpu]) -> Option<u64> {
+    let is_shard = |thread: &&cpu::ThreadCpu| {
+        let rest = thread.name.strip_prefix(SHARD_THREADS);
+        rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    let mut shards = threads.iter().filter(is_shard).peekable();
+    shards.peek()?;
+    Some(shards.map(|thread| thread.cpu_ns).sum())
+}
+
 fn process_ns() -> u64 {
     cpu::threads().iter().map(|thread| thread.cpu_ns).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shards_ns;
+    use crate::cpu::ThreadCpu;
+
+    #[test]
+    fn all_shards_count_and_the_steward_does_not() {
+        let thread = |name: &str, cpu_ns| ThreadCpu {
+            tid: 1,
+            name: name.to_owned(),
+            cpu_ns,
+        };
+        let threads = [
+            thread("forebay-s0", 5),
+            thread("forebay-s1", 6),
+            thread("forebay-stw", 100),
+            thread("main", 7),
+        ];
+        assert_eq!(shards_ns(&threads), Some(11));
+        assert_eq!(shards_ns(&threads[2..]), None);
+    }
 }

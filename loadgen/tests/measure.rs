@@ -81,7 +81,7 @@ fn the_title_names_call_stage_durability_and_pace() {
         idle: Duration::from_secs(1),
         ..small(Way::Row)
     });
-    let title = "flush() to written, sf_durability=memory: rows by name, batches of 100, \
+    let title = "flush() to accepted, sf_durability=memory: rows by name, batches of 100, \
                  open loop, 30000 rows/s in bursts of 1000";
     assert_eq!(report.detail.title, title);
     assert!(report.table().starts_with(&format!("run: {title}\n")));
@@ -106,7 +106,7 @@ fn a_log_and_a_page_hold_what_the_report_does() {
     let expected = [
         "accept_to_acked",
         "accept_to_written",
-        "flush_to_written",
+        "flush_to_accepted",
         "publish_to_accepted",
     ];
     assert_eq!(tags, expected);

@@ -28,6 +28,9 @@ pub(crate) struct ClientArgs {
     /// Core of the first producer and of the embedded sink.
     #[arg(long, value_name = "CORE")]
     pin: Option<usize>,
+    /// Shards of the engine.
+    #[arg(long, value_name = "N", conflicts_with = "conf")]
+    shards: Option<u64>,
     /// Append the number of the last confirmed batch to this file, fsynced, a line each.
     #[arg(long, value_name = "FILE")]
     confirm_log: Option<PathBuf>,
@@ -51,6 +54,7 @@ impl ClientArgs {
             conf: self.conf.clone(),
             dir: self.dir.clone(),
             pin: self.pin,
+            shards: self.shards,
         }
     }
 }
@@ -85,7 +89,7 @@ pub(crate) struct LoadArgs {
 enum Each {
     /// Publish it and go on.
     Publish,
-    /// Flush it: wait until it is written.
+    /// Flush it: wait for the stage that the connect string promises.
     Flush,
 }
 

@@ -42,7 +42,7 @@ h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}
 table{border-collapse:collapse}td,th{padding:.2rem .8rem .2rem 0;text-align:left;
 border-bottom:1px solid var(--grid);overflow-wrap:anywhere}td.n,th.n{text-align:right}
 svg{width:100%;height:auto}svg text{fill:var(--soft);font:12px system-ui,sans-serif}
-.grid{stroke:var(--grid);stroke-width:1}.line{fill:none;stroke-width:2}";
+.grid{stroke:var(--grid);stroke-width:1}.line{fill:none;stroke-width:2.5}";
 
 impl Report {
     /// Writes [`Report::html`] to a file.
