@@ -58,7 +58,7 @@ pub struct VersusOptions {
     pub rounds: usize,
     /// Only bouts whose name contains this.
     pub only: Option<String>,
-    /// Rows of a throughput measurement of rows; chunks take twice as many.
+    /// Rows of a throughput measurement of rows; chunks take 10/3 as many.
     pub rows: u64,
     /// Length of a latency measurement.
     pub seconds: f64,
@@ -73,7 +73,7 @@ impl Default for VersusOptions {
         Self {
             rounds: 5,
             only: None,
-            rows: 4_000_000,
+            rows: 6_000_000,
             seconds: 2.0,
             dir: None,
             json: None,

@@ -26,6 +26,9 @@ const BOTH: &str = "sf_dir={dir};sender_id=versus;initial_connect_retry=async;\
                     close_flush_timeout_millis=0;sf_max_total_bytes=10g;";
 /// Segments of 64 MiB: faster for both.
 const LARGE: &str = "sf_max_segment_bytes=64m;";
+/// Ours at full load: an entry stays in its ring until its frame is written, so the ring bounds what
+/// is on its way to the disk. With the default of 1 MiB chunks reach two thirds of this.
+const OURS_FULL_LOAD: &str = "intake_ring_bytes=8m;memory_budget_bytes=256m;";
 const OFFICIAL_POOL: &str = "sender_pool_min=1;sender_pool_max=1;";
 const TMPFS: &str = "intake=file;intake_dir={shm};";
 const DISK_INTAKE: &str = "intake=file;";
@@ -52,14 +55,14 @@ fn entry(key: &'static str, args: Vec<String>, ok_every: Option<u64>) -> Entry {
 /// A closed loop to acked.
 fn flow(key: &'static str, who: &str, how: &str, batch: u64, rows: u64, ok_every: u64) -> Entry {
     let rows = rows.next_multiple_of(batch);
-    let pool = if who == "official" && how == "chunk" {
-        OFFICIAL_POOL
-    } else {
-        ""
+    let own = match (who, how) {
+        ("ours", _) => OURS_FULL_LOAD,
+        (_, "chunk") => OFFICIAL_POOL,
+        _ => "",
     };
     let (batch, rows) = (batch.to_string(), rows.to_string());
     let more = ["--how", how, "--batch", &batch, "--rows", &rows];
-    entry(key, job("flow", who, &[LARGE, pool], &more), Some(ok_every))
+    entry(key, job("flow", who, &[LARGE, own], &more), Some(ok_every))
 }
 
 /// An open loop of flushes.
@@ -131,7 +134,8 @@ fn rows(options: &VersusOptions) -> Vec<Entry> {
 }
 
 fn chunks(options: &VersusOptions, batch: u64) -> Vec<Entry> {
-    let rows = options.rows * 2;
+    // Enough that whoever writes through the page cache meets the disk behind it.
+    let rows = (options.rows * 10 / 3).next_multiple_of(batch);
     let (ours, official, raw) = if batch == 1_000 {
         ("chunk ours", "chunk official", "chunk raw")
     } else {
