@@ -59,7 +59,8 @@ fn wait_for_segments(slot: &Path, count: usize) {
 #[test]
 fn slow_fallocate() {
     let rig = Rig::new();
-    let keys = "sf_max_segment_bytes=64k;sf_spares=3;";
+    // With the default intake a flush does not wait for segments.
+    let keys = "sf_max_segment_bytes=64k;sf_spares=3;intake=memory;";
     let slow = [("FOREBAY_FAULT_STEWARD_SLOW_MILLIS", "800")];
     let mut child = EngineChild::open(&rig.connect(keys), &slow);
     wait_for_segments(&rig.slot(), 4);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use forebay::{Engine, Error, TimestampNanos};
+use forebay::{Engine, Error, Stage, TimestampNanos};
 
 mod loadgen;
 
@@ -157,6 +157,9 @@ fn a_batch_larger_than_a_segment_goes_in_parts() {
     }
     producer.flush().expect("70,000 bytes through 64 KiB");
     assert_eq!(producer.rows(), 0);
+    let all = producer.publish().expect("nothing more");
+    all.wait(Stage::Written, Duration::from_secs(30))
+        .expect("a disk");
     let stats = engine.stats();
     assert!(stats.unacked_frames >= 2, "{stats:?}");
     let tables = engine.tables();
