@@ -95,9 +95,10 @@ pub struct Producer {
     /// The last position that was accepted.
     position: Option<u64>,
     tables: Vec<Table>,
-    /// Table of the row under construction, or of the last row.
+    /// Place of the table of the row under construction, or of the last row.
     current: usize,
-    row_open: bool,
+    /// Table of the row under construction, or [`TableId::NONE`].
+    open: TableId,
     /// Symbols used before the row under construction.
     symbol_mark: Mark,
     rows: usize,
@@ -135,7 +136,7 @@ impl Producer {
             position: None,
             tables: Vec::new(),
             current: 0,
-            row_open: false,
+            open: TableId::NONE,
             symbol_mark: Mark::default(),
             rows: 0,
             symbols: Symbols::default(),

@@ -178,7 +178,7 @@ impl Producer {
     /// Whether batches are taken now.
     #[inline]
     pub(super) fn check_open(&self) -> Result<(), Refused> {
-        if self.row_open {
+        if self.row_open() {
             return Err(Refused::Never(Error::Misuse(
                 "publish while a row is open: call at(), at_now() or discard_row() first",
             )));
