@@ -5,4 +5,5 @@ pub mod limits;
 pub mod ok_probe;
 pub mod quotes;
 pub mod turn;
+pub mod versus;
 pub mod world;

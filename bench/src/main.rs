@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use forebay_bench::limits::durable::{self, DurableOptions};
+use forebay_bench::limits::machine::{self, MachineOptions};
 use forebay_bench::limits::recovery::{self, RecoveryOptions};
 use forebay_bench::turn::{self, TurnOptions};
+use forebay_bench::versus::{self, Job, VersusOptions};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -26,6 +28,39 @@ enum Command {
     /// What the machine can do, beside what the engine does with it.
     #[command(subcommand)]
     Limits(Limits),
+    /// The same work by the official client and by other logs, by turns: ratios and targets.
+    Versus(Versus),
+    /// One measurement of `versus`; prints JSON.
+    #[command(hide = true)]
+    VersusChild(Job),
+    /// The server of one.
+    #[command(hide = true)]
+    VersusSink { ok_every: u64 },
+}
+
+#[derive(Debug, Args)]
+struct Versus {
+    /// Alternations; the median counts.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Only bouts whose name contains this.
+    #[arg(long)]
+    only: Option<String>,
+    /// Rows of a throughput measurement.
+    #[arg(long, default_value_t = 4_000_000)]
+    rows: u64,
+    /// Length of a latency measurement.
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// Where slots go (must be on a disk) instead of here.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Write the lines to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Exit with 1 if a target is missed.
+    #[arg(long)]
+    strict: bool,
 }
 
 #[derive(Debug, Args)]
@@ -57,6 +92,8 @@ enum Limits {
     Recovery(Recovery),
     /// Commits with and without fdatasync, beside loops that only write: latency and throughput.
     Durable(Durable),
+    /// What disk, loopback and cores do without any engine.
+    Machine(Machine),
     /// One measurement of `recovery`; prints nanoseconds, those of the scan, bytes, peak KiB.
     #[command(hide = true)]
     RecoveryChild {
@@ -96,6 +133,9 @@ struct Recovery {
     /// Exit with 1 if an opening of ours takes this many MiB of memory.
     #[arg(long)]
     peak_mib_below: Option<u64>,
+    /// Write the rows to this file as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -118,19 +158,45 @@ struct Durable {
     /// Where the files go (must be on a disk) instead of here.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Print JSON.
+    /// Write the rows to this file as JSON.
     #[arg(long)]
-    json: bool,
+    json: Option<PathBuf>,
     /// Exit with 1 if a target is missed.
     #[arg(long)]
     strict: bool,
 }
 
+#[derive(Debug, Args)]
+struct Machine {
+    /// Repetitions; the median counts.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// MB of a write of the disk.
+    #[arg(long, default_value_t = 256)]
+    mb: u64,
+    /// Only rows whose name contains this.
+    #[arg(long)]
+    only: Option<String>,
+    /// Where the files go (must be on a disk) instead of here.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Write the rows to this file as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
 fn main() -> std::process::ExitCode {
     let outcome = match Cli::parse().command {
         Command::Turn(options) => turn(&options),
+        Command::Versus(options) => versus(options),
+        Command::VersusChild(job) => job.run().map(|line| {
+            println!("{line}");
+            true
+        }),
+        Command::VersusSink { ok_every } => versus::serve(ok_every).map(|()| true),
         Command::Limits(Limits::Recovery(options)) => recovery(options),
         Command::Limits(Limits::Durable(options)) => durable(options),
+        Command::Limits(Limits::Machine(options)) => machine(options),
         Command::Limits(Limits::RecoveryChild {
             what,
             dir,
@@ -183,6 +249,7 @@ fn recovery(options: Recovery) -> Result<bool, Box<dyn Error>> {
         dir: options.dir,
         percent_at_least: options.percent_at_least,
         peak_mib_below: options.peak_mib_below,
+        json: options.json,
     })?;
     print!("{said}");
     if !holds {
@@ -205,4 +272,31 @@ fn durable(options: Durable) -> Result<bool, Box<dyn Error>> {
     })?;
     print!("{said}");
     Ok(holds || !strict)
+}
+
+/// Whether the targets were met, if that is asked.
+fn versus(options: Versus) -> Result<bool, Box<dyn Error>> {
+    let (said, met) = versus::run(&VersusOptions {
+        rounds: options.rounds,
+        only: options.only,
+        rows: options.rows,
+        seconds: options.seconds,
+        dir: options.dir,
+        json: options.json,
+    })?;
+    print!("{said}");
+    Ok(met || !options.strict)
+}
+
+/// There is nothing to be met.
+fn machine(options: Machine) -> Result<bool, Box<dyn Error>> {
+    let said = machine::run(&MachineOptions {
+        rounds: options.rounds,
+        mb: options.mb,
+        only: options.only,
+        dir: options.dir,
+        json: options.json,
+    })?;
+    print!("{said}");
+    Ok(true)
 }

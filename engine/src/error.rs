@@ -14,6 +14,9 @@ pub enum Pressure {
     /// A disk operation failed: nothing is taken until the journal is repaired
     /// (`Status::reasons`, `Engine::recent_errors` say which).
     Repairing,
+    /// The shard panicked and is started again after a pause (`Status::reasons` says why): what
+    /// was accepted is kept.
+    Restarting,
     /// No server is connected; `attempts` connection attempts failed since `outage_millis` ago.
     Reconnecting {
         /// Connection attempts since the outage began.
@@ -28,6 +31,10 @@ impl Pressure {
         match self {
             Self::Publishing | Self::Reconnecting { .. } => {
                 "Raise sf_max_total_bytes, or find out why the server does not acknowledge"
+            }
+            Self::Restarting => {
+                "Try again after steward_respawn_backoff_millis, and report the bug: \
+                 Engine::recent_errors has what the panic said"
             }
             Self::Repairing => "Look at the disk: Engine::last_failure names the operation",
         }
@@ -296,6 +303,10 @@ impl Error {
                 pressure: Pressure::Repairing,
                 ..
             } => 7,
+            Self::Backpressure {
+                pressure: Pressure::Restarting,
+                ..
+            } => 8,
             Self::Misuse(_) => 10,
             Self::Row { .. } => 11,
             Self::Config { .. } => 12,
@@ -381,6 +392,7 @@ mod tests {
             },
             Error::Closed,
             full(Pressure::Repairing),
+            full(Pressure::Restarting),
             Error::Misuse(""),
             Error::Row {
                 table: text(),

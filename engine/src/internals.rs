@@ -3,6 +3,7 @@
 pub use crate::delivery::view as delivery;
 #[cfg(feature = "uring")]
 pub use crate::io::instant::InstantLoop;
+pub use crate::io::sys::fork;
 #[cfg(feature = "uring")]
 pub use crate::orphan::tool as orphans;
 

@@ -13,17 +13,17 @@ const UTIME_FIELD: usize = 11;
 
 /// CPU time of one thread so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ThreadCpu {
+pub struct ThreadCpu {
     /// The kernel's thread id.
-    pub(crate) tid: u32,
+    pub tid: u32,
     /// Its name, at most 15 bytes.
-    pub(crate) name: String,
+    pub name: String,
     /// Nanoseconds on a core, user and system.
-    pub(crate) cpu_ns: u64,
+    pub cpu_ns: u64,
 }
 
 /// Every living thread of this process.
-pub(crate) fn threads() -> Vec<ThreadCpu> {
+pub fn threads() -> Vec<ThreadCpu> {
     let Ok(entries) = std::fs::read_dir("/proc/self/task") else {
         return Vec::new();
     };
@@ -45,12 +45,12 @@ pub(crate) fn threads() -> Vec<ThreadCpu> {
 }
 
 /// CPU time of the calling thread in nanoseconds; 0 without `/proc`.
-pub(crate) fn thread_cpu_ns() -> u64 {
+pub fn thread_cpu_ns() -> u64 {
     cpu_ns(Path::new("/proc/thread-self")).unwrap_or(0)
 }
 
 /// Sum over the threads whose name starts with `prefix`, in nanoseconds; `None` if there is none.
-pub(crate) fn sum_ns(threads: &[ThreadCpu], prefix: &str) -> Option<u64> {
+pub fn sum_ns(threads: &[ThreadCpu], prefix: &str) -> Option<u64> {
     let found = || {
         threads
             .iter()

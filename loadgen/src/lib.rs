@@ -7,22 +7,27 @@
 
 pub mod cli;
 pub mod confirm;
+pub mod cpu;
 pub mod csv_source;
 pub mod embedded;
 pub mod error;
+pub mod feed;
+pub mod machine;
 pub mod pace;
 pub mod publish;
 pub mod quotes;
 pub mod replay;
 pub mod report;
 pub mod run;
+pub mod series;
 pub mod session;
 pub mod signals;
 pub mod sink;
 pub mod soak;
+pub mod sweep;
+pub mod usage;
 
-mod conf;
-mod cpu;
+pub mod conf;
 mod pin;
 mod progress;
 mod random;

@@ -119,7 +119,7 @@ fn wakers_are_let_go_when_done_when_dropped_and_when_the_engine_ends() {
     let engine = connect(
         free_address(),
         &format!(
-            "sf_dir={};close_flush_timeout_millis=0;sf_durability=memory;",
+            "sf_dir={};intake=memory;close_flush_timeout_millis=0;sf_durability=memory;",
             dir.path().display()
         ),
     );

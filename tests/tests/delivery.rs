@@ -242,7 +242,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 fn a_receipt_waits_for_each_stage_and_is_a_future() {
     let dir = loadgen::scratch();
     let sink = Sink::start(sink(&dir.path().join("store"), None)).expect("listens");
-    let more = format!("sf_dir={};", dir.path().join("sf").display());
+    let more = format!("sf_dir={};intake=memory;", dir.path().join("sf").display());
     let engine = Engine::connect(&connect(sink.addr(), &more)).expect("connects");
     let mut producer = engine.producer().expect("open");
     for n in 0..20 {

@@ -313,7 +313,8 @@ fn dict_cap() {
             }
         }
     });
-    let engine = Engine::connect(&conf(&peer, &dir, "symbol_dict_max=1000;")).expect("async");
+    let engine =
+        Engine::connect(&conf(&peer, &dir, "intake=memory;symbol_dict_max=1000;")).expect("async");
     let mut producer = engine.producer().expect("open");
     for n in 0..CAP {
         fill(&mut producer, n, 0);

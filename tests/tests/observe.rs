@@ -71,7 +71,10 @@ fn a_status_tells_an_outage_from_a_fault_and_names_what_waits() {
         row(&mut producer, "t", n, "x");
     }
     producer.flush().unwrap();
-    wait_until("attempts", || engine.status().shards[0].attempts >= 3);
+    wait_until("attempts", || {
+        let shard = &engine.status().shards[0];
+        shard.attempts >= 3 && shard.oldest_unacked.is_some()
+    });
     let status = engine.status();
     assert!(status.ready, "rows are journaled: {:?}", status.reasons);
     assert_eq!((status.terminal, status.publishes.accepted), (None, 1));

@@ -1,9 +1,8 @@
 //! The maintenance thread dies, cannot be started, or is slow: the disk stays under its bound,
 //! nothing is lost, and whoever looks is told.
 //!
-//! Real processes with `FOREBAY_FAULT_STEWARD_*` in their environment. A shard cannot be started
-//! again by itself yet; its requests outlive the engine that made them, which is what
-//! `requests_of_a_closed_engine_touch_nothing_of_the_next_one` shows.
+//! Real processes with `FOREBAY_FAULT_STEWARD_*` in their environment. Requests outlive whoever
+//! made them: a shard that panicked, an engine that closed.
 
 #![allow(
     clippy::unwrap_used,
@@ -203,6 +202,39 @@ fn a_slow_steward_slows_producers_and_the_disk_stays_under_its_bound() {
     let most = watch.most();
     assert!(most <= CAP_BYTES, "{most} bytes on disk");
     rig.check_delivered(BATCHES);
+}
+
+/// The shard panics again and again, each time with requests on the steward's list or in its hand:
+/// what the last life asked for makes no file and removes none in the next one.
+#[test]
+fn requests_of_a_shard_that_panicked_touch_nothing_of_its_successor() {
+    let rig = Rig::new();
+    let watch = DiskWatch::on(rig.slot());
+    let faults = [
+        (SLOW_MILLIS, "30"),
+        ("FOREBAY_FAULT_SHARD_PANIC_AT", "rotate"),
+        ("FOREBAY_FAULT_SHARD_PANIC_AFTER", "21"),
+        ("FOREBAY_FAULT_SHARD_PANICS", "8"),
+    ];
+    let keys = "steward_respawn_backoff_millis=10;steward_respawn_max=8;";
+    let mut child = rig.publish_under(keys, &faults);
+    assert_eq!(child.ask("published"), "published");
+    let done = child.wait_until("all acked and reclaimed", |state| {
+        state.get("rows_acked") == BATCHES && state.get("unreclaimed_bytes") == 0
+    });
+    assert_eq!(done.get("shard_panics"), 8, "{done:?}");
+    assert_eq!(done.get("shard_restarts"), 8);
+    assert!(done.is_ready(), "{done:?}");
+    assert_eq!(child.ask("close"), "closed");
+    assert_eq!(
+        segments(&rig.slot()),
+        [""; 0],
+        "drained: nothing was left behind"
+    );
+    let most = watch.most();
+    assert!(most <= CAP_BYTES, "{most} bytes on disk");
+    let frames = rig.sink.as_ref().unwrap().totals().messages;
+    assert!(frames >= BATCHES, "{frames}");
 }
 
 /// The engine closes while its steward sleeps over a removal; the next engine makes files of the

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 /// Least, median and most.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spread {
-    pub(super) least: f64,
-    pub(super) median: f64,
-    pub(super) most: f64,
+pub(crate) struct Spread {
+    pub(crate) least: f64,
+    pub(crate) median: f64,
+    pub(crate) most: f64,
 }
 
 impl Spread {
-    pub(super) fn of(values: impl Iterator<Item = f64>) -> Self {
+    pub(crate) fn of(values: impl Iterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
         let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
@@ -24,10 +24,25 @@ impl Spread {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-pub(super) fn float(value: u64) -> f64 {
+pub(crate) fn float(value: u64) -> f64 {
     value as f64
 }
 
-pub(super) fn nanos(time: Duration) -> u64 {
+pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The value below which `share` of the times lie, in microseconds.
+pub(super) fn quantile_micros(times: &mut [u64], share: f64) -> f64 {
+    times.sort_unstable();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an index below the length"
+    )]
+    let index = (float(times.len() as u64) * share) as usize;
+    let last = times.len().saturating_sub(1);
+    times
+        .get(index.min(last))
+        .map_or(f64::NAN, |ns| float(*ns) / 1e3)
 }

@@ -9,7 +9,7 @@ const READ_BYTES: usize = 4 << 20;
 const BLOCK: usize = 4096;
 
 /// Reads all files and answers their bytes.
-pub(super) fn read(files: &[PathBuf]) -> io::Result<u64> {
+pub(crate) fn read(files: &[PathBuf]) -> io::Result<u64> {
     let mut memory = vec![1u8; READ_BYTES + BLOCK];
     let start = memory.as_ptr().align_offset(BLOCK);
     let buffer = &mut memory[start..start + READ_BYTES];

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::backlog::{Client, Shape, cache, segments, write};
 use super::figures::{Spread, float};
+use super::json::{self, JsonRow};
 use super::opening::{Measured, What, in_a_child, measure};
 
 /// Options of the measurement.
@@ -30,6 +31,8 @@ pub struct RecoveryOptions {
     pub percent_at_least: Option<u64>,
     /// Exit with 1 if an opening of ours takes more memory than this.
     pub peak_mib_below: Option<u64>,
+    /// A file for the rows as JSON.
+    pub json: Option<PathBuf>,
 }
 
 /// Runs the measurement; answers what it found and whether the limits held.
@@ -78,6 +81,9 @@ pub fn run(options: &RecoveryOptions) -> Result<(String, bool), Box<dyn Error>> 
         )?;
     }
     table.print(&mut out)?;
+    if let Some(path) = &options.json {
+        json::write(path, "recovery", &table.rows())?;
+    }
     let (percent, peak_mib) = table.judged();
     writeln!(
         out,
@@ -145,6 +151,42 @@ impl Table {
         row.map_or(&[], |row| row.2.as_slice())
     }
 
+    /// What design and operators ask of an opening.
+    fn rows(&self) -> Vec<JsonRow> {
+        let pairs = |ours: &'static str, of: Client, theirs: &'static str| {
+            let pairs = self.of(Client::Ours, ours).iter();
+            pairs.zip(self.of(of, theirs))
+        };
+        let rate = |m: &Measured, nanos| gb_per_second(m.bytes, nanos);
+        let scan = pairs("cold", Client::Ours, "raw")
+            .map(|(ours, raw)| rate(ours, ours.scan_nanos) / rate(raw, raw.nanos));
+        let warm = pairs("warm", Client::Official, "warm")
+            .map(|(ours, theirs)| seconds(ours.nanos) / seconds(theirs.nanos));
+        let opened = [self.of(Client::Ours, "cold"), self.of(Client::Ours, "warm")].concat();
+        let peak = opened.iter().map(|m| float(m.peak_kib) / 1024.0);
+        let mut rows = vec![
+            row(
+                "scan of a cold slot over a direct read of it",
+                (Spread::of(scan), 0.8),
+                true,
+            ),
+            row(
+                "peak memory of an opening, MiB",
+                (Spread::of(peak), 128.0),
+                false,
+            ),
+        ];
+        let warm = Spread::of(warm);
+        if warm.median.is_finite() {
+            rows.push(row(
+                "opening a warm slot over the official client's",
+                (warm, 1.0),
+                false,
+            ));
+        }
+        rows
+    }
+
     fn print(&self, out: &mut String) -> std::fmt::Result {
         for (client, how, all) in &self.0 {
             let whole = text(Spread::of(all.iter().map(|m| seconds(m.nanos))));
@@ -186,6 +228,25 @@ impl Table {
         let peak = ours.iter().flat_map(|all| all.iter()).map(|m| m.peak_kib);
         let percent = (scan.median / raw.median * 100.0).round();
         (percent as u64, peak.max().unwrap_or(0).div_ceil(1024))
+    }
+}
+
+/// A row that must reach its limit (`is_floor`), or stay at or below it.
+fn row(name: &str, (spread, limit): (Spread, f64), is_floor: bool) -> JsonRow {
+    let is_ratio = !name.contains("MiB");
+    let (kind, met) = match (is_floor, is_ratio) {
+        (true, _) => ("ratio_at_least", spread.median >= limit),
+        (false, true) => ("ratio_at_most", spread.median <= limit),
+        (false, false) => ("ours_at_most", spread.median <= limit),
+    };
+    JsonRow {
+        name: name.to_owned(),
+        unit: if is_ratio { "" } else { "MiB" },
+        spread,
+        is_ratio,
+        target: Some((limit, kind)),
+        met: Some(met),
+        of: None,
     }
 }
 

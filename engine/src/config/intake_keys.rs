@@ -13,7 +13,8 @@ const GIB: u64 = 1 << 30;
 /// Where accepted batches wait until they are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IntakeKeys {
-    /// `intake=file`: rings lie in files and survive the death of the process. Only with `sf_dir`.
+    /// `intake=file`: rings lie in files and survive the death of the process. Only with `sf_dir`,
+    /// and the default there.
     pub file: bool,
     /// `intake_dir`: where those files are; `None` in the slot.
     pub dir: Option<PathBuf>,
@@ -27,12 +28,13 @@ impl IntakeKeys {
     pub(super) fn take(params: &mut Params, has_files: bool) -> Result<Self, Error> {
         let asked = params.take("intake");
         let file = match asked.as_deref().map(str::to_ascii_lowercase).as_deref() {
+            None => has_files,
             Some("file") if has_files => true,
             Some("file") => {
                 let reason = "file needs sf_dir: without a journal nothing survives the process";
                 return Err(Error::config("intake", reason));
             }
-            None | Some("memory") => false,
+            Some("memory") => false,
             Some(other) => return Err(invalid("intake", other, "file or memory")),
         };
         let dir = match params.take("intake_dir") {
@@ -98,7 +100,7 @@ mod tests {
     #[test]
     fn rings_are_files_where_that_is_asked() {
         assert!(!parse("").unwrap().file);
-        assert!(!parse("sf_dir=/x;").unwrap().file);
+        assert!(parse("sf_dir=/x;").unwrap().file);
         assert!(!parse("sf_dir=/x;intake=memory;").unwrap().file);
         let keys = parse("sf_dir=/x;intake=file;intake_dir=/dev/shm/a;").unwrap();
         assert_eq!(keys.dir.as_deref(), Some(Path::new("/dev/shm/a")));

@@ -100,12 +100,15 @@ pub const KEYS: &[Key] = &[
     key("timestamp_future_max", ""),
     key("transaction", "off"),
     key("qwp_ws_progress", "background"),
-    // The shard.
+    // The shards.
+    key("shards", "1"),
+    key("route_by", "table"),
+    key("adopt", "before"),
     key("cores", "auto"),
     key("pin", "on"),
     key("spin_micros", "50"),
     key("idle", "park"),
-    key("intake", "memory"),
+    key("intake", ""),
     key("intake_dir", ""),
     key("intake_ring_bytes", "1m"),
     key("intake_total_bytes", "1g"),

@@ -4,6 +4,7 @@
 //! own. Parsing happens before any file or socket is touched.
 
 mod addr;
+mod changes;
 mod delivery_keys;
 mod event_keys;
 mod foreign;
@@ -14,6 +15,7 @@ mod orphan_keys;
 mod parse;
 mod producer_keys;
 mod security_keys;
+mod shard_keys;
 mod steward_keys;
 mod value;
 
@@ -25,6 +27,7 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub(crate) use changes::Changes;
 pub use delivery_keys::{DeliveryKeys, Policies};
 pub use event_keys::EventKeys;
 pub use intake_keys::IntakeKeys;
@@ -32,6 +35,7 @@ pub use keys::{KEYS, Key};
 pub use orphan_keys::OrphanKeys;
 pub use producer_keys::{AutoFlush, ProducerKeys};
 pub use security_keys::{Auth, Roots, SecretSource, Security};
+pub use shard_keys::{Adopt, Cores, RouteBy, ShardCount, ShardKeys};
 pub use steward_keys::{Prefill, StewardKeys};
 
 /// `host:port` of a server.
@@ -130,10 +134,8 @@ pub struct Config {
     pub poison_window: Duration,
     /// Durable acknowledgements, probes and policies.
     pub delivery: DeliveryKeys,
-    /// `cores`: `None` is `auto`, else the core the shard is pinned to.
-    pub core: Option<usize>,
-    /// `pin`: off leaves the shard's thread where the scheduler puts it.
-    pub pin: bool,
+    /// How many shards, where they run, and what goes where.
+    pub shards: ShardKeys,
     /// `spin_micros`: how long an idle shard spins before it parks.
     pub spin: Duration,
     /// `idle=spin`: the shard never parks.

@@ -8,7 +8,7 @@ use super::orphan_keys::OrphanKeys;
 use super::value::{MILLIS_MAX, invalid, number};
 use super::{
     Config, DeliveryKeys, Durability, EventKeys, InitialConnect, IntakeKeys, ProducerKeys,
-    StewardKeys, addr, foreign, security_keys,
+    ShardKeys, StewardKeys, addr, foreign, security_keys,
 };
 use crate::error::Error;
 use crate::slot::NEW_ENTRIES_MAX as SYMBOLS_MAX;
@@ -24,7 +24,7 @@ const BLOCK: u64 = 4 * KIB;
 /// Half of the most: time enough for a moment at which all is acked.
 const SYMBOLS_RESET: u32 = SYMBOLS_MAX / 2;
 /// A slot's name still has room for `.unreplayable-63` in a directory entry of 255 bytes.
-const SENDER_ID_BYTES_MAX: usize = 239;
+pub(super) const SENDER_ID_BYTES_MAX: usize = 239;
 
 impl Config {
     /// Reads a connect string such as `ws::addr=127.0.0.1:9000;sf_dir=/var/lib/app;`.
@@ -64,6 +64,7 @@ impl Config {
         let producer = ProducerKeys::take(params, journal.sf_dir.is_some())?;
         let delivery = DeliveryKeys::take(params, journal.sf_dir.as_deref())?;
         let intake = IntakeKeys::take(params, journal.sf_dir.is_some())?;
+        let shards = ShardKeys::take(params, &journal.sender_id)?;
         let config = Self {
             producer,
             tls,
@@ -93,8 +94,7 @@ impl Config {
             max_frame_rejections: small(params, "max_frame_rejections", 4, 1)?,
             poison_window: params.millis("poison_min_escalation_window_millis", 5_000, 0)?,
             delivery,
-            core: core(params)?,
-            pin: params.switch("pin", true)?,
+            shards,
             spin: Duration::from_micros(u64::from(small(params, "spin_micros", 50, 0)?)),
             idle_spin: idle_spin(params)?,
             intake,
@@ -199,14 +199,20 @@ fn total_bytes(params: &mut Params, on_disk: bool, segment_bytes: u64) -> Result
             (128 * MIB).max(5 * segment_bytes)
         });
     };
+    check_total(total, segment_bytes)?;
+    Ok(total)
+}
+
+/// Whether a cap holds the two segments without which nothing rotates.
+pub(super) fn check_total(total: u64, segment_bytes: u64) -> Result<(), Error> {
     if total < 2 * segment_bytes {
         let reason = format!(
             "{total} bytes do not hold two segments of {segment_bytes} bytes; raise it or lower \
              sf_max_segment_bytes"
         );
-        return Err(Error::config(key, reason));
+        return Err(Error::config("sf_max_total_bytes", reason));
     }
-    Ok(total)
+    Ok(())
 }
 
 fn durability(params: &mut Params) -> Result<Durability, Error> {
@@ -261,16 +267,6 @@ fn small(params: &mut Params, key: &str, default: u32, min: u32) -> Result<u32, 
 fn symbols(params: &mut Params, key: &str, default: u32) -> Result<u32, Error> {
     let value = params.number(key, default.into(), 1, SYMBOLS_MAX.into())?;
     Ok(u32::try_from(value).unwrap_or(SYMBOLS_MAX))
-}
-
-fn core(params: &mut Params) -> Result<Option<usize>, Error> {
-    match params.take("cores") {
-        None => Ok(None),
-        Some(value) if value.eq_ignore_ascii_case("auto") => Ok(None),
-        Some(value) => number("cores", &value, 0, 65_535)
-            .map(|core| usize::try_from(core).ok())
-            .map_err(|_| invalid("cores", &value, "auto or the number of one core")),
-    }
 }
 
 fn commit_window(params: &mut Params) -> Result<Duration, Error> {

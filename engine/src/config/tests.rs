@@ -70,8 +70,12 @@ fn defaults_are_those_of_the_official_clients() {
             rejected_dir: None,
             rejected_max_bytes: 1 << 30,
         },
-        core: None,
-        pin: true,
+        shards: ShardKeys {
+            count: ShardCount::Fixed(1),
+            cores: Cores::Auto,
+            route_by: RouteBy::Table,
+            adopt: Adopt::Before,
+        },
         spin: Duration::from_micros(50),
         idle_spin: false,
         intake: IntakeKeys {
@@ -379,7 +383,7 @@ fn values_out_of_range_are_refused_by_name() {
         "qwp_ws_progress=x",
         "cores=x",
         "cores=-1",
-        "cores=0-1",
+        "cores=1-0",
         "pin=yes",
         "spin_micros=-1",
         "idle=sleep",
@@ -477,10 +481,7 @@ fn own_keys_are_taken_over() {
         "cores=3;pin=off;spin_micros=0;idle=Spin;intake_ring_bytes=4k;\
         memory_budget_bytes=1m;max_name_len=16;max_buf_size=4096",
     );
-    assert_eq!(
-        (config.core, config.pin, config.idle_spin),
-        (Some(3), false, true)
-    );
+    assert_eq!((config.shards.cores, config.idle_spin), (Cores::Off, true));
     assert_eq!(
         (config.spin, config.intake.ring_bytes),
         (Duration::ZERO, 4096)

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use super::Engine;
+use super::doorway::Started;
 use crate::error::Error;
 use crate::intake::RingFile;
 use crate::io::Fs;
-use crate::io::sys::{RealFs, monotonic_nanos};
-use crate::router::gate::lock;
+use crate::io::sys::monotonic_nanos;
+use crate::router::gate::{Gate, lock};
 use crate::shard::Remains;
 use crate::slot::{self, Drained};
 use crate::units::{millis, nanos};
@@ -21,6 +22,7 @@ impl Engine {
     /// [`Error::NotDrained`] says what stays on disk. A latched terminal error is returned unless a
     /// call has returned it before.
     pub fn close(self) -> Result<(), Error> {
+        self.home.check()?;
         self.finish(self.config.close_flush_timeout.unwrap_or(Duration::ZERO))
     }
 
@@ -30,41 +32,50 @@ impl Engine {
         };
         let start = Instant::now();
         let now = monotonic_nanos();
+        let deadline = now.saturating_add(nanos(wait));
         let orphans = running.orphans.take();
         if let Some(orphans) = &orphans {
             orphans.stop(now.saturating_add(nanos(wait.min(DRAINERS_LIMIT))));
         }
-        self.gate.close(now.saturating_add(nanos(wait)));
-        let joined = running.shard.join();
+        let successor = running.successor.take();
+        if let Some(successor) = &successor {
+            successor.stop(deadline);
+        }
+        for gate in self.gates() {
+            gate.close(deadline);
+        }
+        let ended = end_all(running.shards);
         if let Some(orphans) = orphans {
             orphans.join();
         }
-        self.gate.herald.stop();
-        running.steward.stop();
-        let released = joined.and_then(|remains| {
-            let counts = (remains.frames, remains.bytes, remains.untaken);
-            let poisoned = remains.poisoned.clone();
-            hand_back(&RealFs, remains)?;
-            match poisoned {
-                None => Ok(counts),
-                Some(cause) => Err(Error::Poisoned {
-                    cause: format!("{cause}; the next start recovers what is on disk"),
-                }),
-            }
-        });
-        drop(running.lock);
+        if let Some(successor) = successor {
+            successor.join();
+        }
+        self.hall.herald.stop();
         drop(running.notifier);
-        let (frames, bytes, untaken) = match released {
-            Ok(counts) => counts,
-            Err(error) => {
-                let Some(terminal) = self.gate.take_undelivered() else {
-                    return Err(error);
-                };
-                tracing::warn!(%error, "FB-C006 the slot was not left as it should be");
-                return Err(terminal);
+        self.conclude(ended, start)
+    }
+
+    /// What `close` answers after the shards ended like this: the first terminal error that nobody
+    /// was told, a slot that is not as it should be, or what is left.
+    fn conclude(&self, ended: Vec<Result<Left, Error>>, start: Instant) -> Result<(), Error> {
+        let mut left = Left::default();
+        let mut failure = None;
+        for (shard, outcome) in ended.into_iter().enumerate() {
+            match outcome {
+                Ok(rest) => left = left.plus(rest),
+                Err(error) if failure.is_none() => failure = Some(error),
+                Err(error) => {
+                    tracing::warn!(shard, %error, "FB-C006 the slot was not left as it should be");
+                }
             }
-        };
-        if self.gate.terminal().is_some() {
+        }
+        let Left {
+            frames,
+            bytes,
+            untaken,
+        } = left;
+        if failure.is_none() && self.gates().any(|gate| gate.terminal().is_some()) {
             tracing::warn!(
                 frames,
                 bytes,
@@ -72,7 +83,15 @@ impl Engine {
                 "FB-C004 closed after a terminal error"
             );
         }
-        if let Some(error) = self.gate.take_undelivered() {
+        // Every shard's counts as told now.
+        let untold: Vec<Error> = self.gates().filter_map(Gate::take_undelivered).collect();
+        if let Some(terminal) = untold.into_iter().next() {
+            if let Some(error) = failure {
+                tracing::warn!(%error, "FB-C006 the slot was not left as it should be");
+            }
+            return Err(terminal);
+        }
+        if let Some(error) = failure {
             return Err(error);
         }
         if frames > 0 || untaken > 0 {
@@ -95,9 +114,57 @@ impl Engine {
     }
 }
 
+/// Ends all shards beside each other: one that hangs takes nobody else's time.
+fn end_all(mut shards: Vec<Started>) -> Vec<Result<Left, Error>> {
+    let last = shards.pop();
+    std::thread::scope(|scope| {
+        let others: Vec<_> = shards
+            .into_iter()
+            .map(|shard| scope.spawn(move || shard.end()))
+            .collect();
+        let last = last.map(Started::end);
+        let joined = others.into_iter().map(|other| {
+            let panicked = |_| Error::Internal("the end of a shard panicked".to_owned());
+            other.join().map_err(panicked).flatten()
+        });
+        joined.chain(last).collect()
+    })
+}
+
+/// What shards leave behind.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Left {
+    frames: u64,
+    bytes: u64,
+    untaken: u64,
+}
+
+impl Left {
+    /// What one shard leaves.
+    pub(super) fn of(remains: &Remains) -> Self {
+        Self {
+            frames: remains.frames,
+            bytes: remains.bytes,
+            untaken: remains.untaken,
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            frames: self.frames + other.frames,
+            bytes: self.bytes + other.bytes,
+            untaken: self.untaken + other.untaken,
+        }
+    }
+}
+
 impl Drop for Engine {
-    /// Closes as [`Engine::close`] does, unless the thread is panicking: then without a wait.
+    /// Closes as [`Engine::close`] does, unless the thread is panicking: then without a wait. In a
+    /// forked child it does nothing.
     fn drop(&mut self) {
+        if !self.home.is_here() {
+            return self.leave_to_the_parent();
+        }
         let wait = self
             .config
             .close_flush_timeout

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::intake::{self, IntakeReport, LeftRing, Store};
 use crate::io::Fs;
 use crate::io::sys::RealFs;
-use crate::observe::{Category, Counters, Event, Policy, SenderError};
+use crate::observe::{Category, Counters, Policy, SenderError};
 use crate::router::gate::Gate;
 use crate::router::lane::{self, Lane, LaneEnd};
 use crate::router::region::Region;
@@ -63,6 +63,11 @@ impl OpenedIntake {
         !self.left.is_empty()
     }
 
+    /// How many they are.
+    pub(super) fn entries(&self) -> u64 {
+        self.left.iter().map(|ring| ring.entries).sum()
+    }
+
     /// Hands the rings that were left to the gate's shard, before anybody else joins; counts and
     /// tells. Answers where rings of new producers are made.
     pub(crate) fn join(self, gate: &Gate) -> Arc<Store> {
@@ -72,7 +77,7 @@ impl OpenedIntake {
             let told: Vec<&str> = told.map(String::as_str).collect();
             let (category, policy) = (Category::DataLoss, Policy::Abandoned);
             let error = SenderError::new(category, policy, told.join("; "));
-            gate.events.push(Event::Error(error));
+            gate.tell(error);
         }
         for ring in self.left {
             let file = self.store.ring(ring.number);
@@ -91,6 +96,23 @@ fn count(counters: &Counters, report: &IntakeReport) {
     counters.intake_bytes_lost.set(report.bytes_lost);
 }
 
+/// Whether `rings` more fit beside `used` bytes of all producers' rings.
+pub(super) fn check_room(config: &Config, used: u64, rings: usize) -> Result<(), Error> {
+    let keys = &config.intake;
+    let wanted = (keys.ring_bytes as u64).saturating_mul(rings as u64);
+    if used.saturating_add(wanted) > keys.total_bytes {
+        return Err(Error::config(
+            "intake_total_bytes",
+            format!(
+                "{used} of {} bytes are used by rings of intake_ring_bytes={}: drop producers or \
+                 raise it",
+                keys.total_bytes, keys.ring_bytes
+            ),
+        ));
+    }
+    Ok(())
+}
+
 /// A lane for a new producer, in a file of `store` if there is one.
 pub(super) fn new_lane(
     config: &Config,
@@ -98,25 +120,15 @@ pub(super) fn new_lane(
     store: Option<&Arc<Store>>,
 ) -> Result<(crate::router::ring::Writer, LaneEnd, Arc<Lane>), Error> {
     let keys = &config.intake;
-    let (used, ring) = (gate.ring_bytes(), keys.ring_bytes);
-    if used.saturating_add(ring as u64) > keys.total_bytes {
-        return Err(Error::config(
-            "intake_total_bytes",
-            format!(
-                "{used} of {} bytes are used by rings of intake_ring_bytes={ring}: drop \
-                 producers or raise it",
-                keys.total_bytes
-            ),
-        ));
-    }
+    let ring = keys.ring_bytes;
     let (region, file) = match store {
         Some(store) => {
-            let (region, file) = store.create(0, ring)?;
+            let (region, file) = store.create(gate.shard, ring)?;
             (region, Some(file))
         }
         None => (Region::private(ring).map_err(no_memory)?, None),
     };
-    Ok(lane::lane(region, file, &gate.herald))
+    Ok(lane::lane(region, file, &gate.hall.herald))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the shape of map_err")]

@@ -2,28 +2,32 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::doorway::Opened;
+use super::family::Family;
 use super::intake::new_lane;
-use super::{Engine, HeldLock, OpenedIntake, Running};
-use crate::config::{Config, Durability, InitialConnect};
+use super::{Engine, Running};
+use crate::config::{Adopt, Config, Durability, InitialConnect};
 use crate::error::Error;
 use crate::fsn::Fsn;
 use crate::intake::Store;
-use crate::io::sys::{EventFd, Filesystem, RealFs, filesystem, free_bytes, monotonic_nanos};
-use crate::io::uring::{self, Tap, UringIo};
+use crate::io::sys::{Filesystem, Home, RealFs, filesystem, free_bytes, monotonic_nanos};
+use crate::io::uring::{self, Tap};
 use crate::io::{BLOCK, Fs, OpenMode};
 use crate::observe::{Category, Counters, Event, Handlers, Notifier, Policy, SenderError};
-use crate::orphan::{self, Orphans, Plan, Until};
-use crate::producer::{Producer, ProducerOptions};
+use crate::orphan::{self, Orphans, Plan, Stage as PastEra, Succession, Successor, Until};
+use crate::producer::{Producer, ProducerOptions, Way};
 use crate::router::gate::{Gate, lock};
+use crate::router::hall::Hall;
 use crate::router::lane::Stage;
-use crate::shard::{Handover, Shard};
+use crate::shard::Handover;
 use crate::slot::{
     self, OpenedSlot, RecoveryProgress, RecoveryReport, SetAside, SlotOptions, room,
 };
-use crate::steward::{self, Incarnation, Resolver, StewardOptions};
+use crate::steward::{self, Incarnation, Resolver};
 use crate::units::nanos;
 
 /// How long `connect` waits for the shard's thread; rows are taken anyway afterwards.
@@ -70,94 +74,124 @@ impl Engine {
                  connect fails although rows could be journaled; async avoids that"
             );
         }
-        let handover = open_slot_watched(&RealFs, &config, &outfit.progress)?;
-        warn_of_shortage(&config);
+        if cfg!(panic = "abort") {
+            tracing::warn!(
+                "FB-C009 built with panic=abort: a panic of the shard ends the process, and the \
+                 next start recovers"
+            );
+        }
+        let hall = Arc::new(Hall::new(config.events));
+        let names = slot_names(&config);
+        let mut opened = Vec::with_capacity(names.len());
+        for (shard, name) in (0..).zip(&names) {
+            let name = (shard, name.clone());
+            opened.push(Opened::open(&config, name, &hall, &outfit.progress)?);
+        }
+        let succession = plan_succession(&config, &names, &opened)?;
+        warn_of_shortage(&config, &names);
         if let Some(sf_dir) = &config.sf_dir {
             warn_of_network(sf_dir, filesystem(sf_dir));
         }
-        let held = HeldLock::new(
-            handover
-                .as_ref()
-                .map(|handover| handover.incarnation.clone()),
-        );
-        let bell = EventFd::new().map_err(|error| unsupported("eventfd", &error))?;
-        let gate = Arc::new(Gate::observed(bell, config.events));
-        let report = handover.as_ref().map(|handover| &handover.slot.report);
-        let set_aside = report.and_then(|report| report.set_aside.clone());
-        if let Some(report) = report {
-            count_recovery(&gate.counters, report, &outfit.progress);
-        }
-        if let Some(set_aside) = &set_aside {
-            gate.events.push(Event::Error(lost(set_aside)));
-        }
-        let intake = match &handover {
-            Some(handover) => Some(OpenedIntake::open(&handover.slot, &config)?),
-            None => None,
+        let gates = opened.iter().map(|opened| Arc::clone(&opened.door.gate));
+        let notifier = Notifier::spawn(&hall, gates.collect(), outfit.handlers)?;
+        let mut engine = Self {
+            doors: Vec::with_capacity(opened.len()),
+            next: AtomicUsize::new(0),
+            running: Mutex::new(None),
+            home: Home::here(),
+            config,
+            hall,
+            names,
         };
-        let intake = intake.map(|intake| intake.join(&gate));
-        let intake = intake.filter(|_| config.intake.file && can_tell_boots());
-        let notifier = Notifier::spawn(&gate, outfit.handlers)?;
-        let keeping = StewardOptions::of(&config);
-        let (steward, threads) = steward::spawn(&RealFs, &gate, outfit.resolver, keeping)?;
-        let io = UringIo::new(Arc::clone(&gate), steward, held.file(), outfit.tap)
-            .map_err(|error| unsupported("setting up the shard's ring", &error))?
-            .with_tls(tls);
-        let shard = Shard::new(&config, Arc::clone(&gate), handover)?;
-        let shard = uring::spawn(&config, shard, io)?;
-        let running = Mutex::new(Some(Running {
-            shard,
-            steward: threads,
-            lock: held,
+        let mut running = Running {
+            shards: Vec::with_capacity(opened.len()),
+            successor: None,
             orphans: None,
             notifier,
-        }));
-        let engine = Self {
-            config,
-            gate,
-            intake,
-            set_aside,
-            running,
         };
-        // A moment, so that the first batches do not wait for the thread to come up.
-        let deadline = monotonic_nanos().saturating_add(nanos(START_LIMIT));
-        engine
-            .gate
-            .wait_for(deadline, |gate| gate.is_started() || gate.is_over());
-        if !engine.gate.is_started()
-            && let Some(error) = engine.gate.ending()
-        {
-            // Nothing was accepted: how the thread ended adds nothing to why.
-            let _ = engine.finish(Duration::ZERO);
-            return Err(error);
+        let mut tap = outfit.tap;
+        let mut failed = None;
+        for opened in opened {
+            match opened.start(tls.clone(), Arc::clone(&outfit.resolver), tap.take()) {
+                Ok((door, started)) => {
+                    engine.doors.push(door);
+                    running.shards.push(started);
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
         }
-        engine.first_connection()?;
-        engine.look_after_orphans()?;
-        Ok(engine)
+        *lock(&engine.running) = Some(running);
+        match failed.map_or_else(|| engine.settle_in(succession), Err) {
+            Ok(()) => Ok(engine),
+            Err(error) => {
+                // Nothing was accepted: how the threads end adds nothing to why.
+                let _ = engine.finish(Duration::ZERO);
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits until the shards' threads are up and, as configured, connected.
+    fn settle_in(&self, (stages, strangers): Plans) -> Result<(), Error> {
+        // A moment, so that the first batches do not wait for the threads to come up.
+        let deadline = monotonic_nanos().saturating_add(nanos(START_LIMIT));
+        for gate in self.gates() {
+            gate.wait_for(deadline, |gate| gate.is_started() || gate.is_over());
+            if !gate.is_started()
+                && let Some(error) = gate.ending()
+            {
+                return Err(error);
+            }
+        }
+        self.succeed(stages)?;
+        self.first_connection()?;
+        self.look_after_orphans(&strangers)
+    }
+
+    /// Delivers what an earlier number of shards left.
+    fn succeed(&self, stages: Vec<PastEra>) -> Result<(), Error> {
+        let Some(sf_dir) = self.config.sf_dir.as_ref().filter(|_| !stages.is_empty()) else {
+            return Ok(());
+        };
+        let successor = Successor::spawn(Succession {
+            config: self.config.clone(),
+            sf_dir: sf_dir.clone(),
+            hall: Arc::clone(&self.hall),
+            gates: self
+                .doors
+                .iter()
+                .map(|door| Arc::clone(&door.gate))
+                .collect(),
+            stages,
+        })?;
+        if let Some(running) = lock(&self.running).as_mut() {
+            running.successor = Some(successor);
+        }
+        Ok(())
     }
 
     /// Drains what other senders left, or reports it.
-    fn look_after_orphans(&self) -> Result<(), Error> {
+    fn look_after_orphans(&self, strangers: &[String]) -> Result<(), Error> {
         let Some(sf_dir) = &self.config.sf_dir else {
             return Ok(());
         };
         let keys = &self.config.orphans;
         if !keys.drain || keys.drainers_max == 0 {
-            let own = &self.config.sender_id;
-            orphan::report(&RealFs, sf_dir, own, &self.gate.counters);
+            let own = [&self.names, strangers].concat();
+            orphan::report(&RealFs, sf_dir, &own, &self.hall.counters);
             return Ok(());
         }
-        let gate = Arc::clone(&self.gate);
-        let spawned = Orphans::spawn(Plan {
+        let hall = Arc::clone(&self.hall);
+        let orphans = Orphans::spawn(Plan {
             config: self.config.clone(),
             sf_dir: sf_dir.clone(),
-            own: Some(self.config.sender_id.clone()),
+            own: [&self.names, strangers].concat(),
             until: Until::Stopped,
-            gate: Arc::clone(&self.gate),
-            audience: Box::new(move |event| gate.events.push(Event::Drainer(event))),
-        });
-        let orphans = spawned.inspect_err(|_| {
-            // Nothing was accepted; the first error is the one to report.
-            let _ = self.finish(Duration::ZERO);
+            hall: Arc::clone(&self.hall),
+            audience: Box::new(move |event| hall.events.push(Event::Drainer(event))),
         })?;
         if let Some(running) = lock(&self.running).as_mut() {
             running.orphans = Some(orphans);
@@ -176,48 +210,106 @@ impl Engine {
             each += TLS_LIMIT;
         }
         let servers = u32::try_from(self.config.endpoints.len()).unwrap_or(u32::MAX);
+        let each = nanos(each * servers);
         let start = monotonic_nanos();
+        // The shards connect beside each other: one wait for all.
+        for gate in self.gates() {
+            self.connection_of(gate, start, each)?;
+        }
+        Ok(())
+    }
+
+    fn connection_of(&self, gate: &Gate, start: u64, each: u64) -> Result<(), Error> {
         let decided = |gate: &Gate| gate.is_over() || gate.was_connected();
         // At least one round, however short the limit is.
-        self.gate
-            .wait_for(start.saturating_add(nanos(each * servers)), |gate| {
-                decided(gate) || gate.failures().0 >= 1
-            });
+        gate.wait_for(start.saturating_add(each), |gate| {
+            decided(gate) || gate.failures().0 >= 1
+        });
         if self.config.initial_connect == InitialConnect::Sync {
             let limit = nanos(self.config.reconnect_max_duration);
-            self.gate.wait_for(start.saturating_add(limit), decided);
+            gate.wait_for(start.saturating_add(limit), decided);
         }
-        if self.gate.was_connected() {
+        if gate.was_connected() {
             return Ok(());
         }
-        let ending = self.gate.ending();
-        let (_, reason) = self.gate.failures();
+        let (_, reason) = gate.failures();
         let endpoint = self.config.endpoints[0].to_string();
-        let error = ending.unwrap_or(Error::Peer {
+        Err(gate.ending().unwrap_or(Error::Peer {
             endpoint,
             reason,
             retryable: true,
-        });
-        // Nothing was accepted, so nothing is waited for; the first error is the one to report.
-        let _ = self.finish(Duration::ZERO);
-        Err(error)
+        }))
     }
 }
 
-/// A producer whose lane has joined the gate's shard.
+/// What an earlier number of shards left, and the names of its slots.
+type Plans = (Vec<PastEra>, Vec<String>);
+
+/// Notes in the opened slots for how many shards they are now, and fences what may not be sent
+/// before something else is delivered.
+fn plan_succession(config: &Config, names: &[String], opened: &[Opened]) -> Result<Plans, Error> {
+    let Some(sf_dir) = &config.sf_dir else {
+        return Ok(Plans::default());
+    };
+    let mut family = Family::look(&RealFs, sf_dir, &config.sender_id, names.to_vec())?;
+    for (shard, opened) in (0..).zip(opened) {
+        family.opened(&RealFs, shard, opened.frames)?;
+    }
+    let strangers: Vec<String> = family.strangers().into_iter().collect();
+    let found = orphan::scan(&RealFs, sf_dir, names);
+    let found = found.map_err(|source| Error::disk("list", sf_dir, 0, source))?;
+    let filled = found.into_iter().map(|orphan| orphan.name);
+    let filled: Vec<String> = filled.filter(|name| strangers.contains(name)).collect();
+    let mut stages = family.stages(&filled);
+    match config.shards.adopt {
+        Adopt::Before if !stages.is_empty() => {
+            for opened in opened {
+                opened.door.gate.set_fence(Fsn(0));
+            }
+        }
+        Adopt::Before => {}
+        // One after the other all the same, but nobody waits for it.
+        Adopt::Background => {
+            for stage in &mut stages {
+                stage.own.clear();
+            }
+            stages.retain(|stage| !stage.left.is_empty());
+        }
+    }
+    Ok((stages, strangers))
+}
+
+/// The slots of an engine, by shard: a shard that is alone has the sender's name.
+fn slot_names(config: &Config) -> Vec<String> {
+    let shards = config.shards.count(uring::allowed_cores().len());
+    let base = &config.sender_id;
+    match shards {
+        1 => vec![base.clone()],
+        _ => (0..shards).map(|shard| format!("{base}-{shard}")).collect(),
+    }
+}
+
+/// A producer with a lane through each of these gates.
 pub(crate) fn new_producer(
     config: &Config,
-    gate: &Arc<Gate>,
-    intake: Option<&Arc<Store>>,
+    doors: &[(&Arc<Gate>, Option<&Arc<Store>>)],
 ) -> Result<Producer, Error> {
-    let (writer, end, lane) = new_lane(config, gate, intake)?;
-    gate.join(Arc::clone(&lane), end);
-    let options = options(config, intake.is_some());
-    Ok(Producer::new(options, Arc::clone(gate), lane, writer))
+    let mut ways = Vec::with_capacity(doors.len());
+    for (gate, intake) in doors {
+        let (writer, end, lane) = new_lane(config, gate, *intake)?;
+        gate.join(Arc::clone(&lane), end);
+        let way = Way {
+            gate: Arc::clone(gate),
+            lane,
+        };
+        ways.push((way, writer));
+    }
+    let kill_safe = doors.iter().all(|(_, intake)| intake.is_some());
+    Ok(Producer::new(options(config, kill_safe), ways))
 }
 
 /// A slot set aside, for handlers; the log has it from the opener too.
-fn lost(set_aside: &SetAside) -> SenderError {
+pub(super) fn lost(set_aside: &SetAside) -> SenderError {
     let message = format!(
         "{} frames ({} bytes) are not delivered, every byte is kept in {}: {}",
         set_aside.frames,
@@ -233,7 +325,11 @@ fn lost(set_aside: &SetAside) -> SenderError {
 }
 
 /// What the opener found, for the counters. The shard does not run yet: there is one writer.
-fn count_recovery(counters: &Counters, report: &RecoveryReport, progress: &RecoveryProgress) {
+pub(super) fn count_recovery(
+    counters: &Counters,
+    report: &RecoveryReport,
+    progress: &RecoveryProgress,
+) {
     counters.recovery_frames.set(report.frames);
     counters.recovery_bytes.set(report.bytes);
     counters
@@ -256,16 +352,10 @@ fn count_recovery(counters: &Counters, report: &RecoveryReport, progress: &Recov
 
 /// Tells when the filesystem cannot hold what the senders of this directory may store. A full disk
 /// is survived, so this is a warning, and what cannot be found out is none.
-fn warn_of_shortage(config: &Config) {
+fn warn_of_shortage(config: &Config, own: &[String]) {
     let Some(sf_dir) = &config.sf_dir else { return };
-    let looked = free_bytes(sf_dir).and_then(|free| {
-        room::check(
-            &RealFs,
-            sf_dir,
-            &config.sender_id,
-            (config.total_bytes, free),
-        )
-    });
+    let looked = free_bytes(sf_dir)
+        .and_then(|free| room::check(&RealFs, sf_dir, own, (config.total_bytes, free)));
     match looked {
         Ok(Some(shortage)) => {
             tracing::warn!(
@@ -279,7 +369,7 @@ fn warn_of_shortage(config: &Config) {
 }
 
 /// Whether an intake's file can be told from one of another boot; tells where not.
-fn can_tell_boots() -> bool {
+pub(super) fn can_tell_boots() -> bool {
     let bootless = RealFs.machine().boot.is_empty();
     if bootless {
         tracing::warn!(
@@ -311,27 +401,29 @@ pub(crate) fn open_slot(fs: &dyn Fs, config: &Config) -> Result<Option<Handover>
 }
 
 /// Opens the configured slot; `None` in memory mode.
-fn open_slot_watched(
+pub(super) fn open_slot_watched(
     fs: &dyn Fs,
     config: &Config,
     progress: &RecoveryProgress,
 ) -> Result<Option<Handover>, Error> {
-    let Some(sf_dir) = &config.sf_dir else {
+    let Some(options) = slot_options(config, progress) else {
         return Ok(None);
     };
-    let slot = slot::open(
-        fs,
-        &SlotOptions {
-            sf_dir: sf_dir.clone(),
-            sender_id: config.sender_id.clone(),
-            segment_bytes: config.segment_bytes,
-            total_bytes: config.total_bytes,
-            prefill: config.fills_spares(),
-            lock_retry: config.lock_retry,
-            progress: progress.clone(),
-        },
-    )?;
+    let slot = slot::open(fs, &options)?;
     hand_over(fs, slot, false).map(Some)
+}
+
+/// How the configured slot is opened; `None` in memory mode.
+pub(crate) fn slot_options(config: &Config, progress: &RecoveryProgress) -> Option<SlotOptions> {
+    Some(SlotOptions {
+        sf_dir: config.sf_dir.clone()?,
+        sender_id: config.sender_id.clone(),
+        segment_bytes: config.segment_bytes,
+        total_bytes: config.total_bytes,
+        prefill: config.fills_spares(),
+        lock_retry: config.lock_retry,
+        progress: progress.clone(),
+    })
 }
 
 /// Reads what the shard needs beside the opened slot; `replay_only` for one without producers.
@@ -391,7 +483,7 @@ fn options(config: &Config, kill_safe: bool) -> ProducerOptions {
     ];
     ProducerOptions {
         append_deadline: config.append_deadline,
-        flush_limit: config.append_deadline.max(Duration::from_secs(30)),
+        flush_limit_least: Duration::from_secs(30),
         message_bytes_max: caps
             .into_iter()
             .min_by_key(|cap| cap.0)
@@ -409,7 +501,7 @@ fn options(config: &Config, kill_safe: bool) -> ProducerOptions {
     }
 }
 
-fn unsupported(what: &str, error: &io::Error) -> Error {
+pub(super) fn unsupported(what: &str, error: &io::Error) -> Error {
     Error::Unsupported {
         what: what.to_owned(),
         reason: error.to_string(),

@@ -98,6 +98,10 @@ pub(crate) trait Fs: Send + Sync {
     ) -> io::Result<()> {
         create_reserved_named(self, path, bytes, start, zeros)
     }
+    /// Whether files in `dir` take direct writes of whole blocks: `EINVAL` if they do not.
+    fn try_direct(&self, _dir: &Path) -> io::Result<()> {
+        Ok(())
+    }
     /// Bytes that this process may still use on the filesystem of `dir`.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
     /// fdatasync.

@@ -52,7 +52,7 @@ impl InstantLoop {
 
     /// A producer of this shard.
     pub fn producer(&self) -> Result<Producer, Error> {
-        new_producer(&self.config, &self.gate, None)
+        new_producer(&self.config, &[(&self.gate, None)])
     }
 
     /// One turn.

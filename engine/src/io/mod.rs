@@ -30,7 +30,7 @@ pub(crate) use fs::{Between, Entry, EntryKind, Fs, Machine, OpenMode};
 pub(crate) use ops::{
     Asked, DiskOp, Done, Doomed, Found, Removal, Reply, Request, SpareFile, Token,
 };
-pub(crate) use sys::{BLOCK, Pinned, Region};
+pub(crate) use sys::{BLOCK, HUGE, Pinned, Region};
 
 /// Disk access of a shard: submitted now, completed in a later turn.
 ///

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{File, Pinned};
+use super::{File, Pinned, Region};
 use crate::config::Secret;
 use crate::error::Error;
 use crate::fsn::{Fsn, Generation};
@@ -77,6 +77,12 @@ pub(crate) enum Request {
         keep_free: u64,
         /// Whose slot it is.
         incarnation: Incarnation,
+    },
+    /// Memory for a segment, all of its pages brought in: where a hypervisor has to find them that
+    /// takes milliseconds a MiB.
+    Memory {
+        /// How much.
+        bytes: usize,
     },
     /// Unlink these files in order, then sync the directory.
     Remove {
@@ -187,6 +193,8 @@ pub(crate) struct Removal {
 pub(crate) enum Reply {
     /// Answer to [`Request::MakeSpare`].
     Spare(io::Result<SpareFile>),
+    /// Answer to [`Request::Memory`].
+    Memory(io::Result<Region>),
     /// Answer to [`Request::Remove`].
     Removed(Removal),
     /// Answer to [`Request::Rebuild`].

@@ -69,6 +69,11 @@ macro_rules! counters {
         }
 
         impl Stats {
+            /// The same words of another region added.
+            fn plus(self, other: &Self) -> Self {
+                Self { $($name: self.$name.wrapping_add(other.$name),)* }
+            }
+
             /// Every counter with its name, in the order of the layout.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name),)*].into_iter()
@@ -134,9 +139,9 @@ counters! {
     parks,
     /// CPU time of the shard's thread, updated about every 100 ms.
     shard_cpu_nanos,
-    /// Gauge: 1 while a server is connected.
+    /// Gauge: 1 while a server is connected, to every shard.
     connected,
-    /// Symbols in the dictionary.
+    /// Symbols in the dictionary; of several shards, in the largest.
     symbols,
     /// Bytes of torn tail found and zeroed at start.
     torn_tail_bytes,
@@ -241,11 +246,45 @@ counters! {
     intake_entries_lost,
     /// Bytes of them; of rings that are gone, what they could hold.
     intake_bytes_lost,
+    /// Panics of the shard.
+    shard_panics,
+    /// Times the shard was started again after one.
+    shard_restarts,
+}
+
+impl Stats {
+    /// What shards and hall have counted together. Of gauges that do not add up, the worst counts.
+    pub(crate) fn of_engine(hall: Self, shards: &[Self]) -> Self {
+        let worst = |gauge: fn(&Self) -> u64| shards.iter().map(gauge).max().unwrap_or(0);
+        Self {
+            connected: shards.iter().map(|s| s.connected).min().unwrap_or(0),
+            symbols: worst(|shard| shard.symbols),
+            steward_fallback: worst(|shard| shard.steward_fallback),
+            ..shards.iter().fold(hall, Self::plus)
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_engine_adds_its_shards_up_and_shows_the_worst_of_what_does_not_add() {
+        let shard = |frames, connected, symbols| Stats {
+            frames_acked: frames,
+            connected,
+            symbols,
+            ..Stats::default()
+        };
+        let hall = Stats {
+            errors_delivered: 3,
+            ..Stats::default()
+        };
+        let all = Stats::of_engine(hall, &[shard(5, 1, 10), shard(7, 0, 4)]);
+        let told = (all.frames_acked, all.connected, all.symbols);
+        assert_eq!((told, all.errors_delivered), ((12, 0, 10), 3));
+    }
 
     #[test]
     fn every_counter_has_its_words_for_operators() {

@@ -52,6 +52,8 @@ pub enum Policy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SenderError {
+    /// Number of the shard that it happened to, from 0.
+    pub shard: u32,
     /// What it is about.
     pub category: Category,
     /// What the engine does about it.
@@ -72,6 +74,7 @@ impl SenderError {
     /// An error about no particular message.
     pub(crate) fn new(category: Category, policy: Policy, message: String) -> Self {
         Self {
+            shard: 0,
             category,
             policy,
             status: None,

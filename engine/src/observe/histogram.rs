@@ -75,6 +75,14 @@ impl Histogram {
 pub struct LatencyHistogram(Vec<u64>);
 
 impl LatencyHistogram {
+    /// Adds the counts of another one.
+    pub(crate) fn merge(mut self, other: &Self) -> Self {
+        for (count, more) in self.0.iter_mut().zip(&other.0) {
+            *count += more;
+        }
+        self
+    }
+
     /// Number of recorded values.
     pub fn count(&self) -> u64 {
         self.0.iter().sum()

@@ -79,8 +79,6 @@ struct State {
     connections: Queue<ConnectionEvent>,
     drainers: Queue<DrainerEvent>,
     recent: VecDeque<Arc<SenderError>>,
-    /// `host:port` of the server that is connected.
-    endpoint: Option<String>,
     pushed: u64,
     closed: bool,
 }
@@ -109,7 +107,6 @@ impl Inbox {
                 connections: Queue::new(keys.connections),
                 drainers: Queue::new(DRAINER_EVENTS),
                 recent: VecDeque::with_capacity(RECENT),
-                endpoint: None,
                 pushed: 0,
                 closed: false,
             }),
@@ -141,20 +138,9 @@ impl Inbox {
     }
 
     fn push_connection(&self, change: ConnectionEvent) -> Option<Notice> {
-        let endpoint = match &change {
-            ConnectionEvent::Connected { endpoint } | ConnectionEvent::Reconnected { endpoint } => {
-                Some(Some(endpoint.clone()))
-            }
-            ConnectionEvent::FailedOver { to, .. } => Some(Some(to.clone())),
-            ConnectionEvent::Disconnected { .. } => Some(None),
-            _ => None,
-        };
         let mut state = lock(&self.state);
         state.pushed += 1;
         let number = state.pushed;
-        if let Some(endpoint) = endpoint {
-            state.endpoint = endpoint;
-        }
         state
             .connections
             .push(number, change)
@@ -234,11 +220,6 @@ impl Inbox {
         let recent: Vec<_> = lock(&self.state).recent.iter().cloned().collect();
         recent.iter().map(|error| (**error).clone()).collect()
     }
-
-    /// `host:port` of the server that is connected.
-    pub(crate) fn endpoint(&self) -> Option<String> {
-        lock(&self.state).endpoint.clone()
-    }
 }
 
 #[cfg(test)]
@@ -297,24 +278,6 @@ mod tests {
         let all: Vec<_> = std::iter::from_fn(|| inbox.take()).collect();
         let texts: Vec<_> = all.iter().map(text).collect();
         assert_eq!(texts, ["a", "1", "2", "b", "3"]);
-    }
-
-    #[test]
-    fn the_connected_server_follows_from_the_events() {
-        let inbox = Inbox::default();
-        assert_eq!(inbox.endpoint(), None);
-        inbox.push(connected("a:1"));
-        assert_eq!(inbox.endpoint().as_deref(), Some("a:1"));
-        inbox.push(Event::Connection(ConnectionEvent::Disconnected {
-            endpoint: "a:1".to_owned(),
-            cause: String::new(),
-        }));
-        assert_eq!(inbox.endpoint(), None);
-        inbox.push(Event::Connection(ConnectionEvent::FailedOver {
-            from: "a:1".to_owned(),
-            to: "b:1".to_owned(),
-        }));
-        assert_eq!(inbox.endpoint().as_deref(), Some("b:1"));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use super::log;
 use crate::error::Error;
 use crate::io::sys::{block_signals, futex_wait, futex_wake, monotonic_nanos, name_thread};
 use crate::router::gate::Gate;
+use crate::router::hall::Hall;
 use crate::units::nanos;
 
 /// How long `close` waits for handlers.
@@ -59,16 +60,20 @@ impl std::fmt::Debug for Handlers {
 /// The running thread. Dropping it stops it.
 #[derive(Debug)]
 pub(crate) struct Notifier {
-    gate: Arc<Gate>,
+    hall: Arc<Hall>,
     ended: Arc<AtomicU32>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Notifier {
-    /// Starts the thread.
-    pub(crate) fn spawn(gate: &Arc<Gate>, handlers: Handlers) -> Result<Self, Error> {
+    /// Starts the thread of an engine with the shards behind `gates`, by number.
+    pub(crate) fn spawn(
+        hall: &Arc<Hall>,
+        gates: Vec<Arc<Gate>>,
+        handlers: Handlers,
+    ) -> Result<Self, Error> {
         let ended = Arc::new(AtomicU32::new(0));
-        let mut desk = Desk::new(Arc::clone(gate), handlers);
+        let mut desk = Desk::new(Arc::clone(hall), gates, handlers);
         let over = Ended(Arc::clone(&ended));
         let thread = std::thread::Builder::new()
             .name(THREAD.to_owned())
@@ -84,7 +89,7 @@ impl Notifier {
                 remedy: "Raise the limit on threads (ulimit -u, pids cgroup)",
             })?;
         Ok(Self {
-            gate: Arc::clone(gate),
+            hall: Arc::clone(hall),
             ended,
             thread: Some(thread),
         })
@@ -94,7 +99,7 @@ impl Notifier {
 impl Drop for Notifier {
     /// Lets the thread report what is left; leaves it behind if a handler does not return.
     fn drop(&mut self) {
-        self.gate.events.close();
+        self.hall.events.close();
         let Some(thread) = self.thread.take() else {
             return;
         };
@@ -126,29 +131,33 @@ impl Drop for Ended {
 
 /// What the thread holds.
 struct Desk {
-    gate: Arc<Gate>,
+    hall: Arc<Hall>,
+    /// By number of the shard.
+    gates: Vec<Arc<Gate>>,
     handlers: Handlers,
     errors: Folder<Arc<SenderError>>,
     changes: Folder<ConnectionEvent>,
-    sampler: Sampler,
+    /// By number of the shard.
+    samplers: Vec<Sampler>,
     told: Progress,
     dropped: (u64, u64),
-    /// The dictionary was nearly full when it was looked at last.
-    nearly_full: bool,
+    /// Whether a shard's dictionary was nearly full when it was looked at last.
+    nearly_full: Vec<bool>,
     next_tick: u64,
 }
 
 impl Desk {
-    fn new(gate: Arc<Gate>, handlers: Handlers) -> Self {
+    fn new(hall: Arc<Hall>, gates: Vec<Arc<Gate>>, handlers: Handlers) -> Self {
         Self {
-            gate,
+            samplers: gates.iter().map(|_| Sampler::default()).collect(),
+            nearly_full: vec![false; gates.len()],
+            hall,
+            gates,
             handlers,
             errors: Folder::default(),
             changes: Folder::default(),
-            sampler: Sampler::default(),
             told: Progress::default(),
             dropped: (0, 0),
-            nearly_full: false,
             next_tick: 0,
         }
     }
@@ -160,11 +169,11 @@ impl Desk {
             TICK
         };
         loop {
-            let closed = self.gate.events.is_closed();
-            match self.gate.events.take() {
+            let closed = self.hall.events.is_closed();
+            match self.hall.events.take() {
                 Some(notice) => self.handle(notice, monotonic_nanos()),
                 None if closed => break,
-                None => self.gate.events.wait(limit),
+                None => self.hall.events.wait(limit),
             }
             self.tell_progress();
             self.tick(monotonic_nanos());
@@ -184,9 +193,11 @@ impl Desk {
         if error.policy == Policy::Terminal {
             // Whoever is told finds the engine refusing already.
             let deadline = monotonic_nanos() + LATCH_LIMIT;
-            self.gate.wait_for(deadline, Gate::is_over);
+            if let Some(gate) = self.gates.get(error.shard as usize) {
+                gate.wait_for(deadline, Gate::is_over);
+            }
         }
-        let counters = &self.gate.counters;
+        let counters = &self.hall.counters;
         counters.errors_delivered.add(1);
         if told(&mut self.handlers.error, "error", &error, counters) {
             return;
@@ -201,7 +212,7 @@ impl Desk {
     }
 
     fn handle_change(&mut self, change: ConnectionEvent, now: u64) {
-        let counters = &self.gate.counters;
+        let counters = &self.hall.counters;
         counters.connection_events_delivered.add(1);
         if told(
             &mut self.handlers.connection,
@@ -220,7 +231,7 @@ impl Desk {
     }
 
     fn handle_drainer(&mut self, step: &DrainerEvent) {
-        let counters = &self.gate.counters;
+        let counters = &self.hall.counters;
         if told(&mut self.handlers.drainer, "drainer", step, counters) {
             return;
         }
@@ -231,13 +242,17 @@ impl Desk {
         let Some(handler) = &mut self.handlers.progress else {
             return;
         };
-        let progress = self.gate.progress();
+        let shards = self.gates.iter().map(|gate| gate.progress());
+        let progress = shards.fold(Progress::default(), |sum, shard| Progress {
+            published: sum.published + shard.published,
+            acked: sum.acked + shard.acked,
+        });
         if progress == self.told {
             return;
         }
         self.told = progress;
         if !guarded(|| handler(&progress)) {
-            self.gate.counters.handler_panics.add(1);
+            self.hall.counters.handler_panics.add(1);
             tracing::error!("FB-E006 the progress handler panicked");
         }
     }
@@ -248,9 +263,10 @@ impl Desk {
             return;
         }
         self.next_tick = now + nanos(TICK);
-        let unacked = self.gate.counters.unacked_bytes.get();
-        self.sampler.sample(&self.gate.fill, now, unacked);
-        self.gate.settle_tables();
+        for (gate, sampler) in self.gates.iter().zip(&mut self.samplers) {
+            sampler.sample(&gate.fill, now, gate.counters.unacked_bytes.get());
+            gate.settle_tables();
+        }
         self.errors.expire(now, |error, repeats| {
             guarded(|| log::error(&error, repeats));
         });
@@ -263,22 +279,26 @@ impl Desk {
 
     /// Warns once when the dictionary passes 80 % of its limit.
     fn tell_nearly_full(&mut self) {
-        let symbols = self.gate.counters.symbols.get();
-        let symbols_max = self.gate.symbols_max();
-        let nearly_full = symbols_max > 0 && symbols * 5 >= symbols_max * 4;
-        if nearly_full && !self.nearly_full {
-            tracing::warn!(
-                symbols,
-                symbols_max,
-                "FB-E007 the symbol dictionary is nearly full (symbol_dict_max): it is begun anew \
-                 once everything is acked; if that does not come, rows with new symbols are refused"
-            );
+        for (gate, known) in self.gates.iter().zip(&mut self.nearly_full) {
+            let symbols = gate.counters.symbols.get();
+            let symbols_max = gate.symbols_max();
+            let nearly_full = symbols_max > 0 && symbols * 5 >= symbols_max * 4;
+            if nearly_full && !*known {
+                tracing::warn!(
+                    shard = gate.shard,
+                    symbols,
+                    symbols_max,
+                    "FB-E007 the symbol dictionary is nearly full (symbol_dict_max): it is begun \
+                     anew once everything is acked; if that does not come, rows with new symbols \
+                     are refused"
+                );
+            }
+            *known = nearly_full;
         }
-        self.nearly_full = nearly_full;
     }
 
     fn tell_dropped(&mut self) {
-        let (errors, connections) = self.gate.events.dropped();
+        let (errors, connections) = self.hall.events.dropped();
         if (errors, connections) != self.dropped {
             self.dropped = (errors, connections);
             tracing::warn!(

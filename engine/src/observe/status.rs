@@ -74,9 +74,11 @@ pub enum ShardState {
     Running,
     /// Asleep until something arrives.
     Parked,
+    /// Its task panicked and is started again after a pause, which the status says.
+    Restarting,
     /// It delivers nothing more: a terminal error, which the status quotes.
     Failed,
-    /// Its thread panicked.
+    /// Its task panicked, and is not started again.
     Panicked,
     /// Closed.
     Closed,

@@ -10,6 +10,7 @@ use super::stop::Stop;
 use crate::config::{Config, Durability, IntakeKeys};
 use crate::engine::{OpenedIntake, hand_back, hand_over};
 use crate::error::Error;
+use crate::fsn::Fsn;
 use crate::io::Fs;
 use crate::io::sys::{EventFd, RealFs, monotonic_nanos};
 use crate::io::uring::{UringIo, run_here, tls};
@@ -31,6 +32,8 @@ pub(super) struct Job {
     pub(super) config: Config,
     pub(super) sf_dir: PathBuf,
     pub(super) name: String,
+    /// Leave what follows as it is; `None` delivers all.
+    pub(super) until: Option<Fsn>,
     /// Give up when every server was tried in vain, instead of trying for ever.
     pub(super) once: bool,
     /// Since when (monotonic) no server granted durable acknowledgements for this slot.
@@ -43,6 +46,8 @@ pub(super) struct Job {
 pub(super) enum Outcome {
     /// Everything is confirmed.
     Drained { acked: u64 },
+    /// Everything up to where the job goes is confirmed; more is left.
+    Reached,
     /// It was no orphan any more, or somebody holds it.
     Passed,
     /// Trying again cannot help.
@@ -141,6 +146,9 @@ impl Job {
         let tls = tls::client(config)?;
         let gate = Arc::new(Gate::new(EventFd::new().map_err(unsupported)?));
         intake.join(&gate);
+        if let Some(until) = self.until {
+            gate.set_fence(until);
+        }
         let keeping = StewardOptions::of(config);
         let (steward, threads) = steward::spawn(&RealFs, &gate, steward::system(), keeping)?;
         let lock = Some(incarnation.lock_file());
@@ -166,6 +174,8 @@ impl Job {
             Outcome::postponed(&format!("the journal is poisoned: {cause}"))
         } else if remains.frames == 0 && remains.untaken == 0 {
             Outcome::Drained { acked }
+        } else if self.has_reached(gate) {
+            Outcome::Reached
         } else if let Some(terminal) = gate.terminal() {
             let reason = terminal.to_error().to_string();
             if gate.is_lacking_durable() && self.may_be_granted() {
@@ -191,6 +201,12 @@ impl Job {
             // All is confirmed, but the files of it could not be removed.
             Err(error) => Outcome::postponed(&error),
         }
+    }
+
+    /// Whether everything up to where the job goes is confirmed.
+    fn has_reached(&self, gate: &Gate) -> bool {
+        let acked = gate.counters.fsn_acked.get();
+        self.until.is_some_and(|until| acked >= until.0)
     }
 
     /// Whether the wait for a server that grants durable acknowledgements goes on.
@@ -276,7 +292,8 @@ impl<'a> Watch<'a> {
             self.noted_at = now;
         }
         // A shard ends only when it is told to.
-        if self.gate.terminal().is_some() || self.gate.is_acked() || (self.job.once && rounds > 0) {
+        let done = self.gate.is_acked() || self.job.has_reached(self.gate);
+        if self.gate.terminal().is_some() || done || (self.job.once && rounds > 0) {
             self.gate.close(now);
         }
     }

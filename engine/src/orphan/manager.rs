@@ -15,7 +15,8 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::io::sys::{RealFs, block_signals, monotonic_nanos, name_thread, yield_to_others};
 use crate::observe::DrainerEvent;
-use crate::router::gate::{Gate, lock};
+use crate::router::gate::lock;
+use crate::router::hall::Hall;
 use crate::units::nanos;
 
 /// Time after the deadline of a stop that drainers are waited for: they finish their last writes.
@@ -49,12 +50,12 @@ pub(crate) struct Plan {
     pub(crate) config: Config,
     /// Directory of the slots.
     pub(crate) sf_dir: PathBuf,
-    /// The slot that is not an orphan.
-    pub(crate) own: Option<String>,
+    /// Slots that are no orphans.
+    pub(crate) own: Vec<String>,
     /// When to end.
     pub(crate) until: Until,
     /// Where the counts go; the manager is their one writer.
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) hall: Arc<Hall>,
     /// Who listens.
     pub(crate) audience: Audience,
 }
@@ -125,7 +126,7 @@ impl Orphans {
     }
 }
 
-fn start(
+pub(super) fn start(
     name: &'static str,
     work: impl FnOnce() + Send + 'static,
 ) -> Result<JoinHandle<()>, Error> {
@@ -224,8 +225,7 @@ impl Manager {
 
     /// Looks at the directory.
     fn look(&mut self, first: bool) {
-        let own = self.plan.own.as_deref();
-        let found = match scan(&RealFs, &self.plan.sf_dir, own) {
+        let found = match scan(&RealFs, &self.plan.sf_dir, &self.plan.own) {
             Ok(found) => found,
             Err(error) => {
                 let sf_dir = self.plan.sf_dir.display();
@@ -267,6 +267,7 @@ impl Manager {
                 config: self.plan.config.clone(),
                 sf_dir: self.plan.sf_dir.clone(),
                 name: orphan.name.clone(),
+                until: None,
                 once: self.plan.until == Until::TriedOnce,
                 mismatched_since: self.mismatched.get(&orphan.name).copied(),
                 stop: Arc::clone(&self.stop),
@@ -306,14 +307,14 @@ impl Manager {
         } else {
             self.mismatched.remove(&slot);
         }
-        let counters = &self.plan.gate.counters;
+        let counters = &self.plan.hall.counters;
         let event = match outcome {
             Outcome::Drained { acked } => {
                 self.orphans.remove(&slot);
-                counters.drainers_succeeded.add(1);
+                counters.drainers_succeeded.add_shared(1);
                 Some(DrainerEvent::Drained { slot, acked })
             }
-            Outcome::Passed => {
+            Outcome::Passed | Outcome::Reached => {
                 self.orphans.remove(&slot);
                 None
             }
@@ -324,7 +325,7 @@ impl Manager {
                     self.orphans.remove(&slot);
                 }
                 if !told {
-                    counters.drainers_failed.add(1);
+                    counters.drainers_failed.add_shared(1);
                 }
                 (!told).then_some(DrainerEvent::Failed {
                     slot,
@@ -342,7 +343,7 @@ impl Manager {
     }
 
     fn count(&self) {
-        let counters = &self.plan.gate.counters;
+        let counters = &self.plan.hall.counters;
         counters.drainers_active.set(self.active.len() as u64);
         counters.orphan_slots.set(self.orphans.len() as u64);
         counters.orphan_bytes.set(self.orphans.values().sum());

@@ -17,6 +17,8 @@ mod drainer;
 mod manager;
 #[cfg(feature = "uring")]
 mod stop;
+#[cfg(feature = "uring")]
+mod succession;
 #[cfg(all(feature = "uring", any(test, feature = "internals")))]
 pub mod tool;
 
@@ -29,10 +31,12 @@ pub(crate) use scan::{Obstacle, Orphan, scan};
 
 #[cfg(feature = "uring")]
 pub(crate) use manager::{Orphans, Plan, Until};
+#[cfg(feature = "uring")]
+pub(crate) use succession::{Left, Stage, Succession, Successor};
 
-/// Tells the operator, once, what lies beside the own slot while nobody drains it.
-pub(crate) fn report(fs: &dyn Fs, sf_dir: &Path, own: &str, counters: &Counters) {
-    let found = match scan(fs, sf_dir, Some(own)) {
+/// Tells the operator, once, what lies beside the own slots while nobody drains it.
+pub(crate) fn report(fs: &dyn Fs, sf_dir: &Path, own: &[String], counters: &Counters) {
+    let found = match scan(fs, sf_dir, own) {
         Ok(found) => found,
         Err(error) => {
             tracing::warn!(

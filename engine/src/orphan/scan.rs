@@ -33,11 +33,11 @@ pub(crate) enum Obstacle {
 ///
 /// Symbolic links, hidden directories, slots that were set aside and whatever else cannot be the
 /// name of a sender are passed over, and so is a directory that cannot be listed.
-pub(crate) fn scan(fs: &dyn Fs, sf_dir: &Path, own: Option<&str>) -> io::Result<Vec<Orphan>> {
+pub(crate) fn scan(fs: &dyn Fs, sf_dir: &Path, own: &[String]) -> io::Result<Vec<Orphan>> {
     let mut found = Vec::new();
     for entry in fs.entries(sf_dir)? {
         let name = entry.name;
-        let other = entry.kind == EntryKind::Directory && own != Some(name.as_str());
+        let other = entry.kind == EntryKind::Directory && !own.contains(&name);
         if other
             && is_sender_id(&name)
             && let Some(orphan) = look(fs, sf_dir, name)

@@ -8,10 +8,10 @@ use std::time::Duration;
 use super::{Obstacle, Orphans, Plan, Until, scan};
 use crate::config::Config;
 use crate::error::Error;
-use crate::io::sys::{EventFd, RealFs, monotonic_nanos};
+use crate::io::sys::{RealFs, monotonic_nanos};
 use crate::io::uring;
 use crate::observe::{DrainerEvent, Stats};
-use crate::router::gate::Gate;
+use crate::router::hall::Hall;
 use crate::units::nanos;
 
 /// Time between two looks while something could not be drained.
@@ -21,7 +21,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Drain {
     orphans: Orphans,
-    gate: Arc<Gate>,
+    hall: Arc<Hall>,
 }
 
 /// A slot with segments that is still there.
@@ -55,26 +55,21 @@ impl Drain {
         uring::probe()?;
         config.orphans.drainers_max = config.orphans.drainers_max.max(1);
         config.orphans.scan_interval = LOOK_AGAIN;
-        let bell = EventFd::new().map_err(|error| Error::Unsupported {
-            what: "eventfd".to_owned(),
-            reason: error.to_string(),
-            remedy: "Check the descriptor limit (ulimit -n)",
-        })?;
-        let gate = Arc::new(Gate::new(bell));
+        let hall = Arc::<Hall>::default();
         let orphans = Orphans::spawn(Plan {
             config,
             sf_dir: sf_dir.to_path_buf(),
-            own: None,
+            own: Vec::new(),
             until: if once { Until::TriedOnce } else { Until::Empty },
-            gate: Arc::clone(&gate),
+            hall: Arc::clone(&hall),
             audience: Box::new(tell),
         })?;
-        Ok(Self { orphans, gate })
+        Ok(Self { orphans, hall })
     }
 
     /// Counts of this drain: `orphan_slots`, `orphan_bytes`, `drainers_*`.
     pub fn stats(&self) -> Stats {
-        self.gate.counters.stats()
+        self.hall.counters.stats()
     }
 
     /// Whether it has ended by itself.
@@ -100,7 +95,7 @@ impl Drain {
 /// # Errors
 /// The kernel's, of listing the directory.
 pub fn left(sf_dir: &Path) -> std::io::Result<Vec<Left>> {
-    let found = scan(&RealFs, sf_dir, None)?;
+    let found = scan(&RealFs, sf_dir, &[])?;
     let left = found.into_iter().map(|orphan| Left {
         slot: orphan.name,
         bytes: orphan.bytes,

@@ -5,6 +5,7 @@
 //! the resolution of the kernel's tick.
 
 use super::Producer;
+use super::desk::Desk;
 use super::table::Table;
 use crate::config::AutoFlush;
 use crate::error::Error;
@@ -51,10 +52,10 @@ impl Producer {
     /// A row was completed: publishes if a trigger says so.
     #[cold]
     pub(super) fn after_row(&mut self) -> Result<(), Error> {
-        if self.rows == 1 && self.triggers.interval != u64::MAX {
+        if self.rows() == 1 && self.triggers.interval != u64::MAX {
             self.triggers.since = coarse_nanos();
         }
-        if self.rows >= self.triggers.rows || self.is_too_old() || self.has_too_many_bytes() {
+        if self.rows() >= self.triggers.rows || self.is_too_old() || self.has_too_many_bytes() {
             self.publish()?;
         }
         Ok(())
@@ -70,7 +71,7 @@ impl Producer {
         if self.triggers.bytes == usize::MAX {
             return false;
         }
-        let table = &mut self.tables[self.current];
+        let table = &mut self.desk.tables[self.desk.current];
         let bytes = table.encoded_len();
         let before = std::mem::replace(&mut table.bytes_seen, bytes);
         self.triggers.buffered = self.triggers.buffered - before + bytes;
@@ -80,19 +81,27 @@ impl Producer {
     /// The buffer holds other rows than before.
     pub(super) fn recount_bytes(&mut self) {
         self.triggers.buffered = 0;
-        for table in &mut self.tables {
-            table.bytes_seen = if table.rows > 0 {
-                table.encoded_len()
-            } else {
-                0
-            };
-            self.triggers.buffered += table.bytes_seen;
+        let Self {
+            desk,
+            others,
+            triggers,
+            ..
+        } = self;
+        for desk in std::iter::once(desk).chain(others) {
+            for table in &mut desk.tables {
+                table.bytes_seen = if table.rows > 0 {
+                    table.encoded_len()
+                } else {
+                    0
+                };
+                triggers.buffered += table.bytes_seen;
+            }
         }
     }
 
     /// Bytes of the buffered rows as they are encoded (symbols at four bytes each).
     pub fn buffered_bytes(&self) -> usize {
-        let filled = self.tables.iter().filter(|table| table.rows > 0);
+        let filled = self.desks().flat_map(Desk::filled);
         filled.map(Table::encoded_len).sum()
     }
 
@@ -100,7 +109,7 @@ impl Producer {
     /// which otherwise is looked at on the next row only. Never waits; without buffered rows it
     /// costs one comparison.
     pub fn tick(&mut self) -> Result<(), Error> {
-        if self.rows > 0 && !self.row_open() && self.is_too_old() {
+        if self.rows() > 0 && !self.row_open() && self.is_too_old() {
             self.try_flush()?;
         }
         Ok(())

@@ -8,6 +8,7 @@
 mod arrow;
 mod auto_flush;
 mod chunk;
+mod desk;
 mod handles;
 mod names;
 mod parts;
@@ -18,16 +19,16 @@ mod publish;
 mod receipt;
 mod row;
 mod setters;
+mod spread;
 mod stamps;
 mod symbols;
 mod table;
 mod timestamp;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 pub use chunk::{Chunk, Nulls};
+pub(crate) use desk::Way;
 pub use positions::{PositionWatch, Positions};
 pub use prepared::{ColumnId, Symbol, TableId};
 pub use receipt::Receipt;
@@ -35,16 +36,16 @@ pub use timestamp::{Timestamp, TimestampMicros, TimestampNanos};
 
 use self::auto_flush::Triggers;
 use self::chunk::Scratch;
+use self::desk::Desk;
 use self::parts::Pieces;
 use self::plan::Plan;
 use self::stamps::Stamps;
-use self::symbols::{Mark, Symbols};
-use self::table::Table;
+use self::symbols::Symbols;
 use crate::config::ProducerKeys;
 use crate::error::Error;
-use crate::observe::{Category, Event, Policy, SenderError};
-use crate::router::gate::Gate;
-use crate::router::lane::{Lane, Stage};
+use crate::io::sys::Home;
+use crate::observe::{Category, Policy, SenderError};
+use crate::router::lane::Stage;
 use crate::router::ring::Writer;
 
 /// What a producer must know of the configuration.
@@ -52,8 +53,8 @@ use crate::router::ring::Writer;
 pub(crate) struct ProducerOptions {
     /// How long `publish` may wait for room.
     pub(crate) append_deadline: Duration,
-    /// How long `flush` may wait for its stage.
-    pub(crate) flush_limit: Duration,
+    /// The least that `flush` waits for its stage.
+    pub(crate) flush_limit_least: Duration,
     /// Cap of one message in bytes, and the key that sets it.
     pub(crate) message_bytes_max: (u64, &'static str),
     /// Cap of names in bytes.
@@ -87,22 +88,17 @@ pub struct Producer {
     /// Names this producer in its handles.
     id: u32,
     options: ProducerOptions,
-    gate: Arc<Gate>,
-    lane: Arc<Lane>,
-    writer: Writer,
-    /// Entries published so far.
-    published: u64,
+    /// Where the present row goes.
+    desk: Box<Desk>,
+    /// The desks at the other shards, in no order.
+    #[expect(clippy::vec_box, reason = "to sit down elsewhere swaps two pointers")]
+    others: Vec<Box<Desk>>,
+    /// Rows buffered there.
+    elsewhere: usize,
     /// The last position that was accepted.
     position: Option<u64>,
-    tables: Vec<Table>,
-    /// Place of the table of the row under construction, or of the last row.
-    current: usize,
     /// Table of the row under construction, or [`TableId::NONE`].
     open: TableId,
-    /// Symbols used before the row under construction.
-    symbol_mark: Mark,
-    rows: usize,
-    symbols: Symbols,
     plan: Plan,
     scratch: Scratch,
     pieces: Pieces,
@@ -111,71 +107,80 @@ pub struct Producer {
     stamps: Option<Box<Stamps>>,
     /// A producer is not shared between threads.
     not_sync: std::marker::PhantomData<std::cell::Cell<()>>,
+    /// Memory, locks and threads behind the handles above are this process's.
+    home: Home,
 }
 
 impl Producer {
-    pub(crate) fn new(
-        options: ProducerOptions,
-        gate: Arc<Gate>,
-        lane: Arc<Lane>,
-        writer: Writer,
-    ) -> Self {
-        // 4 billion producers of one process would have to come and go before a handle is taken
-        // for one of another.
-        static NEXT: AtomicU32 = AtomicU32::new(0);
+    /// A producer with these ways, by number of their shards; there is one at least.
+    pub(crate) fn new(options: ProducerOptions, ways: Vec<(Way, Writer)>) -> Self {
+        let desks = ways.into_iter();
+        let mut desks = desks.map(|(way, writer)| Box::new(Desk::new(way, writer)));
+        let desk = desks.next().expect("a producer has a way");
         Self {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id: desk.id,
             triggers: Triggers::new(&options.keys.auto_flush),
             auto_flush: !Triggers::is_off(&options.keys.auto_flush),
             stamps: Stamps::new(&options.keys),
             options,
-            gate,
-            lane,
-            writer,
-            published: 0,
+            desk,
+            others: desks.collect(),
+            elsewhere: 0,
             position: None,
-            tables: Vec::new(),
-            current: 0,
             open: TableId::NONE,
-            symbol_mark: Mark::default(),
-            rows: 0,
-            symbols: Symbols::default(),
             plan: Plan::default(),
             scratch: Scratch::default(),
             pieces: Pieces::default(),
             not_sync: std::marker::PhantomData,
+            home: Home::here(),
         }
+    }
+
+    /// How long `publish` waits for room now.
+    pub(in crate::producer) fn append_deadline(&self) -> Duration {
+        let changed = self.desk.gate.append_deadline();
+        changed.unwrap_or(self.options.append_deadline)
+    }
+
+    /// How long `flush` waits for its stage now.
+    fn flush_limit(&self) -> Duration {
+        self.append_deadline().max(self.options.flush_limit_least)
     }
 
     /// Rows buffered and not published.
     pub fn rows(&self) -> usize {
-        self.rows
+        self.desk.rows + self.elsewhere
     }
 }
 
 impl Drop for Producer {
     /// Publishes what is buffered if there is room. It never waits: what is refused is gone, and
     /// counted (`rows_dropped_unflushed`), told as an event and logged (FB-P001). A row that was
-    /// begun and not completed is left out.
+    /// begun and not completed is left out. In a forked child it does nothing.
     fn drop(&mut self) {
+        if !self.home.is_here() {
+            return;
+        }
         self.discard_row();
-        if self.rows > 0
+        if self.rows() > 0
             && let Err(error) = self.try_flush()
         {
             self.tell_dropped(&error);
         }
-        self.lane.leave();
-        self.gate.knock();
+        for desk in self.desks() {
+            desk.lane.leave();
+            desk.gate.knock();
+        }
     }
 }
 
 impl Producer {
     #[cold]
     fn tell_dropped(&self, error: &Error) {
-        let rows = self.rows;
-        let counters = &self.gate.counters;
+        let rows = self.rows();
+        let counters = &self.desk.gate.counters;
         counters.rows_dropped_unflushed.add_shared(rows as u64);
-        if self.gate.is_shut() {
+        if self.desk.gate.is_shut() {
             // Nobody is left who would tell an event.
             tracing::warn!(
                 rows,
@@ -185,7 +190,7 @@ impl Producer {
         }
         let message = format!("{rows} rows of a dropped producer were not published: {error}");
         let told = SenderError::new(Category::Unflushed, Policy::Abandoned, message);
-        self.gate.events.push(Event::Error(told));
+        self.desk.gate.tell(told);
     }
 }
 

@@ -49,12 +49,11 @@ pub(super) struct Stopped {
 }
 
 /// A part: its rows and the bytes of its entry.
-type Part = (Range<usize>, usize);
+pub(super) type Part = (Range<usize>, usize);
 
 /// Memory kept from one batch in parts to the next.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
-    parts: Vec<Part>,
     tables: Vec<Table>,
 }
 
@@ -66,7 +65,7 @@ impl Producer {
         source: &mut impl Rows,
         limit: Duration,
     ) -> Result<(), Stopped> {
-        let mut parts = std::mem::take(&mut self.pieces.parts);
+        let mut parts = std::mem::take(&mut self.desk.parts);
         parts.clear();
         let outcome = match self.cut(source, &mut parts) {
             Ok(()) => self.accept_parts(source, &parts, limit),
@@ -75,7 +74,7 @@ impl Producer {
                 error,
             }),
         };
-        self.pieces.parts = parts;
+        self.desk.parts = parts;
         outcome
     }
 
@@ -87,7 +86,7 @@ impl Producer {
         limit: Duration,
     ) -> Result<(), Stopped> {
         let start = Instant::now();
-        let at_once = self.footprint(parts) <= self.writer.capacity();
+        let at_once = self.footprint(parts) <= self.desk.writer.capacity();
         let mut rows_accepted = 0;
         for group in parts.chunks(if at_once { parts.len().max(1) } else { 1 }) {
             let stopped = |error| Stopped {
@@ -111,19 +110,20 @@ impl Producer {
 
     /// Room that the ring must have for these entries.
     fn footprint(&self, parts: &[Part]) -> u64 {
-        self.writer.footprint(parts.iter().map(|part| part.1))
+        self.desk.writer.footprint(parts.iter().map(|part| part.1))
     }
 
     /// Cuts the rows so that every part fits a message and the ring. Parts aim at an eighth of the
     /// ring, so that a batch of up to seven eighths can always be in it as a whole.
     fn cut(&mut self, source: &mut impl Rows, parts: &mut Vec<Part>) -> Result<(), Error> {
-        let (rows, aim) = (source.rows(), self.writer.payload_bytes_max() / 4);
+        let (rows, aim) = (source.rows(), self.desk.writer.payload_bytes_max() / 4);
         let (mut at, mut step) = (0, rows.max(1));
         while at < rows {
             let part = at..rows.min(at + step);
             let count = part.len();
-            self.symbols.restart_uses();
-            let header = source.size(part.clone(), &mut self.symbols, &mut self.plan, 0);
+            let symbols = &mut self.desk.symbols;
+            symbols.restart_uses();
+            let header = source.size(part.clone(), symbols, &mut self.plan, 0);
             let judged = match &header {
                 Some(header) => self.check_size(header).map(|()| header.entry_bytes()),
                 None => Err(self.beyond_any_limit()),
@@ -146,72 +146,78 @@ impl Producer {
 
     /// Reserves and writes all parts, then makes them visible together: a part that finds no room
     /// leaves no trace of the others.
-    ///
-    /// With several rings this is done for all of them before the first is committed.
     fn accept_group(&mut self, source: &mut impl Rows, group: &[Part]) -> Result<(), Refused> {
         self.check_open()?;
+        self.write_group(source, group)?;
+        self.show_group(source, group);
+        self.not_overtaken()
+    }
+
+    /// Reserves and writes all parts into the present desk's ring, where nobody sees them yet.
+    fn write_group(&mut self, source: &mut impl Rows, group: &[Part]) -> Result<(), Refused> {
         let bytes = self.footprint(group);
-        if self.writer.room() < bytes {
+        let desk = &mut *self.desk;
+        if desk.writer.room() < bytes {
             return Err(Refused::Full(bytes));
         }
         let now = monotonic_nanos();
         for (index, (rows, _)) in group.iter().enumerate() {
-            self.symbols.restart_uses();
-            let (symbols, plan) = (&mut self.symbols, &mut self.plan);
+            desk.symbols.restart_uses();
+            let (symbols, plan) = (&mut desk.symbols, &mut self.plan);
             let header = source
                 .size(rows.clone(), symbols, plan, now)
                 .expect("cut to fit");
             let entry = if index == 0 {
-                self.writer.reserve(header.entry_bytes())
+                desk.writer.reserve(header.entry_bytes())
             } else {
-                self.writer.reserve_next(header.entry_bytes())
+                desk.writer.reserve_next(header.entry_bytes())
             };
             let Some(entry) = entry else {
                 return Err(Refused::Full(bytes));
             };
             source.write(rows.clone(), &header, symbols, plan, entry);
         }
-        let first = self.published;
+        Ok(())
+    }
+
+    /// Makes the parts that were written visible.
+    fn show_group(&mut self, source: &impl Rows, group: &[Part]) {
+        let first = self.desk.published;
         self.make_visible(group.len() as u64);
+        let lane = &self.desk.lane;
         for (entry, (rows, _)) in (first..).zip(group) {
-            let acked = || self.lane.reached(Stage::Acked);
+            let acked = || lane.reached(Stage::Acked);
             let rows = source.by_table(rows.clone());
-            self.lane.ledger.accepted(entry, rows, acked);
+            lane.ledger.accepted(entry, rows, acked);
         }
-        self.not_overtaken()
     }
 
     /// Makes what is written in the ring visible to the shard as `entries` entries.
     #[inline]
     pub(super) fn make_visible(&mut self, entries: u64) {
-        self.published += entries;
+        let desk = &mut *self.desk;
+        desk.published += entries;
+        desk.is_touched = true;
         // Before the entry is visible, so that nobody sees it acked and not accepted.
-        self.lane.advance(Stage::Accepted, self.published);
-        self.writer.commit();
-        self.gate.knock();
+        desk.lane.advance(Stage::Accepted, desk.published);
+        desk.writer.commit();
+        desk.gate.knock();
     }
 
     /// A close that ran meanwhile may have missed the entries: the rows stay, as refused. At
     /// worst they are delivered and the caller sends them again.
     #[inline]
     pub(super) fn not_overtaken(&self) -> Result<(), Refused> {
-        if self.gate.is_closed() {
+        if self.desk.gate.is_closed() {
             return Err(Refused::Never(Error::Closed));
         }
         Ok(())
     }
 
-    /// Publishes the buffered rows in parts. What was accepted leaves the buffer.
+    /// Publishes the present desk's rows in parts. What was accepted leaves the buffer.
     #[cold]
     pub(super) fn publish_buffer_in_parts(&mut self, limit: Duration) -> Result<(), Error> {
-        let tables = std::mem::take(&mut self.tables);
-        let mut source = Buffered {
-            tables: &tables,
-            part: std::mem::take(&mut self.pieces.tables),
-        };
-        let outcome = self.publish_parts(&mut source, limit);
-        self.pieces.tables = source.part;
-        self.tables = tables;
+        let outcome = self.with_buffered(|this, source| this.publish_parts(source, limit));
         match outcome {
             Ok(()) => {
                 self.start_batch();
@@ -227,29 +233,71 @@ impl Producer {
         }
     }
 
+    /// Cuts the present desk's rows and writes all parts into its ring, where nobody sees them
+    /// yet. `false`: the whole ring cannot hold them.
+    #[cold]
+    pub(super) fn write_parts(&mut self) -> Result<bool, Refused> {
+        self.with_buffered(|this, source| {
+            let mut parts = std::mem::take(&mut this.desk.parts);
+            parts.clear();
+            let cut = this.cut(source, &mut parts).map_err(Refused::Never);
+            let outcome = cut.and_then(|()| {
+                if this.footprint(&parts) > this.desk.writer.capacity() {
+                    return Ok(false);
+                }
+                this.write_group(source, &parts).map(|()| true)
+            });
+            this.desk.parts = parts;
+            outcome
+        })
+    }
+
+    /// Makes the parts that were written visible.
+    #[cold]
+    pub(super) fn show_parts(&mut self) {
+        self.with_buffered(|this, source| {
+            let parts = std::mem::take(&mut this.desk.parts);
+            this.show_group(source, &parts);
+            this.desk.parts = parts;
+        });
+    }
+
+    fn with_buffered<T>(&mut self, work: impl FnOnce(&mut Self, &mut Buffered<'_>) -> T) -> T {
+        let tables = std::mem::take(&mut self.desk.tables);
+        let mut source = Buffered {
+            tables: &tables,
+            part: std::mem::take(&mut self.pieces.tables),
+        };
+        let outcome = work(self, &mut source);
+        self.pieces.tables = source.part;
+        self.desk.tables = tables;
+        outcome
+    }
+
     /// Takes the first `rows` rows, counted table by table, out of the buffer.
     fn drop_front(&mut self, mut rows: usize) {
-        self.rows -= rows;
-        for table in &mut self.tables {
+        let desk = &mut *self.desk;
+        desk.rows -= rows;
+        for table in &mut desk.tables {
             let gone = rows.min(table.rows);
             rows -= gone;
             if gone > 0 {
                 *table = table.slice(gone..table.rows);
             }
         }
-        self.symbols.restart_uses();
-        for table in &self.tables {
-            mark_symbols(table, &mut self.symbols);
+        desk.symbols.restart_uses();
+        for table in &desk.tables {
+            mark_symbols(table, &mut desk.symbols);
         }
         self.recount_bytes();
     }
 
     /// Sizes what cutting a batch needs, where a batch of these tables may need it.
     pub(super) fn warm_pieces(&mut self, rows: usize) {
-        let Pieces { parts, tables } = &mut self.pieces;
-        parts.reserve(64);
-        for (index, table) in self.tables.iter().enumerate() {
-            shape(tables, index, table).warm(rows);
+        let desk = &mut *self.desk;
+        desk.parts.reserve(64);
+        for (index, table) in desk.tables.iter().enumerate() {
+            shape(&mut self.pieces.tables, index, table).warm(rows);
         }
     }
 }

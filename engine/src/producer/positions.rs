@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use super::Producer;
+use super::desk::{Desk, Way};
 use crate::error::Error;
+use crate::io::sys::Home;
 use crate::router::gate::Gate;
 use crate::router::lane::{Lane, Stage};
 
@@ -30,32 +32,42 @@ pub struct Positions {
 /// Shows a producer's [`Positions`] to other threads, also when the producer is gone.
 #[derive(Debug, Clone)]
 pub struct PositionWatch {
-    gate: Arc<Gate>,
-    lane: Arc<Lane>,
+    ways: Arc<[Way]>,
     has_files: bool,
+    home: Home,
 }
 
 impl PositionWatch {
     /// How far the producer's positions have come: some hundred loads, no lock, no wait. A
     /// position is never told early; with more than 256 of them on their way to a stage it may be
-    /// told late, with one of the next.
+    /// told late, with one of the next. In a forked child no position is known.
     pub fn progress(&self) -> Positions {
-        positions(&self.gate, &self.lane, self.has_files)
+        let ways = self.ways.iter().map(|way| (&*way.gate, &*way.lane));
+        positions(self.home, &ways, self.has_files)
     }
 }
 
-fn positions(gate: &Gate, lane: &Lane, has_files: bool) -> Positions {
-    let passed = |stage| lane.marks.passed(stage, lane.reached(stage));
+fn positions<'a>(
+    home: Home,
+    ways: &(impl Iterator<Item = (&'a Gate, &'a Lane)> + Clone),
+    has_files: bool,
+) -> Positions {
+    if !home.is_here() {
+        return Positions::default();
+    }
+    // Every lane is told every position; the slowest shard decides.
+    let passed = |stage| {
+        let passed = |(_, lane): (_, &Lane)| lane.marks.passed(stage, lane.reached(stage));
+        ways.clone().map(passed).min().flatten()
+    };
     let on_disk = |stage| has_files.then(|| passed(stage)).flatten();
+    let expects_durable = ways.clone().any(|(gate, _)| gate.expects_durable());
     Positions {
         accepted: passed(Stage::Accepted),
         written: on_disk(Stage::Written),
         stable: on_disk(Stage::Stable),
         acked: passed(Stage::Acked),
-        durable: gate
-            .expects_durable()
-            .then(|| passed(Stage::Durable))
-            .flatten(),
+        durable: expects_durable.then(|| passed(Stage::Durable)).flatten(),
     }
 }
 
@@ -80,7 +92,7 @@ impl Producer {
         let outcome = self.publish();
         let receipt = outcome.map_err(|error| error.with_positions(span))?;
         self.mark(position);
-        receipt.wait(self.options.flush_stage, self.options.flush_limit)
+        receipt.wait(self.options.flush_stage, self.flush_limit())
     }
 
     /// As [`flush_at`](Self::flush_at), but never waits: see [`try_flush`](Self::try_flush).
@@ -94,15 +106,16 @@ impl Producer {
 
     /// How far the positions have come, see [`PositionWatch::progress`].
     pub fn progress(&self) -> Positions {
-        positions(&self.gate, &self.lane, self.options.has_files)
+        let ways = self.desks().map(|desk| (&*desk.gate, &*desk.lane));
+        positions(self.home, &ways, self.options.has_files)
     }
 
     /// The same for other threads.
     pub fn watch_progress(&self) -> PositionWatch {
         PositionWatch {
-            gate: Arc::clone(&self.gate),
-            lane: Arc::clone(&self.lane),
+            ways: self.desks().map(Desk::way).collect(),
             has_files: self.options.has_files,
+            home: self.home,
         }
     }
 
@@ -120,8 +133,9 @@ impl Producer {
 
     fn mark(&mut self, position: u64) {
         self.position = Some(position);
-        let lane = &self.lane;
-        lane.marks
-            .note(self.published, position, |stage| lane.reached(stage));
+        for desk in self.desks() {
+            let reached = |stage| desk.lane.reached(stage);
+            desk.lane.marks.note(desk.published, position, reached);
+        }
     }
 }

@@ -75,7 +75,7 @@ impl Producer {
     pub fn prepare(&mut self, table: &str) -> Result<TableId, Error> {
         self.not_in_a_row()?;
         self.go_to_table(table)?;
-        Ok(self.tables[self.current].id)
+        Ok(self.desk.tables[self.desk.current].id)
     }
 
     /// Looks a column up once, for the `put_` calls. A column that a batch never sets is sent as
@@ -87,7 +87,7 @@ impl Producer {
         ty: ColumnType,
     ) -> Result<ColumnId, Error> {
         self.not_in_a_row()?;
-        if table.owner() != u64::from(self.id) {
+        if !self.sit_where(|desk| u64::from(desk.id) == table.owner()) {
             return Err(Error::Misuse("a table of another producer"));
         }
         if ty == ColumnType::LongArray {
@@ -96,7 +96,7 @@ impl Producer {
             ));
         }
         let limit = self.options.name_bytes_max;
-        let place = &mut self.tables[table.place()];
+        let place = &mut self.desk.tables[table.place()];
         // A name that is known was checked when it was new, but for the designated timestamp's.
         let known = if name.is_empty() {
             Err(names::NameError::Empty.to_string())
@@ -125,8 +125,11 @@ impl Producer {
             column: String::new(),
             reason,
         };
+        self.home.check()?;
         check_symbol(text.len()).map_err(refused)?;
-        match self.symbols.handle(text) {
+        // Every desk numbers them alike: all hold the same texts in the same order.
+        let handles = self.desks_mut().map(|desk| desk.symbols.handle(text));
+        match handles.min().flatten() {
             Some(id) => Ok(Symbol { owner: self.id, id }),
             None => Err(refused(
                 "this producer holds 1,000,000 interned symbols".to_owned(),
@@ -144,22 +147,33 @@ impl Producer {
         for name in tables {
             self.go_to_table(name)?;
         }
-        for table in &mut self.tables {
-            table.warm(rows);
+        for index in 0..=self.others.len() {
+            self.warm_desk(rows);
+            if index < self.others.len() {
+                self.swap_with(index);
+            }
         }
-        self.warm_pieces(rows);
-        self.symbols.warm();
-        let symbolic = self.tables.iter().map(Table::symbol_columns).max();
-        let symbols = self.symbols.len();
-        self.scratch.warm(rows, symbolic.unwrap_or(0), symbols);
-        let columns = self.tables.iter().map(|table| table.columns.len().max(16));
-        self.plan.reserve(columns.sum());
-        self.lane.ledger.reserve();
-        self.lane.marks.reserve();
         Ok(())
     }
 
+    fn warm_desk(&mut self, rows: usize) {
+        for table in &mut self.desk.tables {
+            table.warm(rows);
+        }
+        self.warm_pieces(rows);
+        let desk = &mut *self.desk;
+        desk.symbols.warm();
+        let symbolic = desk.tables.iter().map(Table::symbol_columns).max();
+        let symbols = desk.symbols.len();
+        self.scratch.warm(rows, symbolic.unwrap_or(0), symbols);
+        let columns = desk.tables.iter().map(|table| table.columns.len().max(16));
+        self.plan.reserve(columns.sum());
+        desk.lane.ledger.reserve();
+        desk.lane.marks.reserve();
+    }
+
     fn not_in_a_row(&self) -> Result<(), Error> {
+        self.home.check()?;
         if self.row_open() {
             return Err(Error::Misuse(
                 "prepare while a row is open: call at(), at_now() or discard_row() first",
@@ -171,21 +185,27 @@ impl Producer {
     /// Begins a row of a prepared table. A row begun before and not completed is an error.
     #[inline]
     pub fn row(&mut self, table: TableId) -> Result<&mut Self, Error> {
-        if self.row_open() || table.owner() != u64::from(self.id) {
-            return Err(self.no_row(table));
+        self.home.check()?;
+        if self.row_open() || table.owner() != u64::from(self.desk.id) {
+            self.go_to_prepared(table)?;
         }
-        self.current = table.place();
+        self.desk.current = table.place();
         self.begin_row();
         Ok(self)
     }
 
+    /// Goes to the desk of a prepared table.
     #[cold]
-    fn no_row(&self, table: TableId) -> Error {
-        Error::Misuse(if table.owner() == u64::from(self.id) {
-            "row() while a row is open: call at(), at_now() or discard_row() first"
-        } else {
-            "a table of another producer"
-        })
+    fn go_to_prepared(&mut self, table: TableId) -> Result<(), Error> {
+        if self.row_open() {
+            return Err(Error::Misuse(
+                "row() while a row is open: call at(), at_now() or discard_row() first",
+            ));
+        }
+        if !self.sit_where(|desk| u64::from(desk.id) == table.owner()) {
+            return Err(Error::Misuse("a table of another producer"));
+        }
+        Ok(())
     }
 
     #[inline]
@@ -200,7 +220,8 @@ impl Producer {
         }
         // The buffer says what fits, not the handle, though they agree: `push` asks it the same
         // once more, and the compiler sees that.
-        match self.tables[self.current].slot(column.index) {
+        let desk = &mut *self.desk;
+        match desk.tables[desk.current].slot(column.index) {
             Some(buffer) if fits(buffer) => match push(buffer) {
                 Ok(()) => Ok(self),
                 Err(error) => self.refuse_value(column, error),
@@ -237,7 +258,7 @@ impl Producer {
     }
 
     fn column_name(&self, column: ColumnId) -> String {
-        let columns = &self.tables[self.current].columns;
+        let columns = &self.desk.tables[self.desk.current].columns;
         columns[usize::from(column.index)].name.clone()
     }
 
@@ -256,7 +277,7 @@ impl Producer {
     /// A value of another type, or a second one.
     #[cold]
     fn misput(&mut self, column: ColumnId) -> Result<&mut Self, Error> {
-        let table = &self.tables[self.current];
+        let table = &self.desk.tables[self.desk.current];
         let set_before = table.columns[usize::from(column.index)].buffer.rows() != table.rows;
         let reason = if set_before {
             "the row has this column already".to_owned()
@@ -272,7 +293,7 @@ impl Producer {
         if symbol.owner != self.id || !self.is_here(column) {
             return self.foreign_symbol(column);
         }
-        match self.symbols.noted(symbol.id) {
+        match self.desk.symbols.noted(symbol.id) {
             Some(id) => self.put_cell(column, id),
             None => self.put_first(column, symbol),
         }
@@ -300,29 +321,29 @@ impl Producer {
     /// The id of a symbol of this producer, noted as used; `None` if the slot has no room for it.
     #[inline]
     pub(super) fn cell_of_symbol(&mut self, symbol: Symbol) -> Option<u32> {
-        let noted = self.symbols.noted(symbol.id);
+        let noted = self.desk.symbols.noted(symbol.id);
         noted.or_else(|| self.first_cell_of(symbol))
     }
 
     /// The same of a symbol that this batch has not used yet.
     #[inline(never)]
     fn first_cell_of(&mut self, symbol: Symbol) -> Option<u32> {
-        if let Some(id) = self.symbols.cell_of(symbol.id) {
+        if let Some(id) = self.desk.symbols.cell_of(symbol.id) {
             return Some(id);
         }
         let id = self.new_symbol(|symbols| symbols.add_handle(symbol.id))?;
-        self.symbols.mark_used(id);
+        self.desk.symbols.mark_used(id);
         Some(id)
     }
 
     /// The id of a text, noted as used; `None` if the slot has no room for it.
     #[inline]
     pub(super) fn cell_of_text(&mut self, text: &str) -> Option<u32> {
-        if let Some(id) = self.symbols.cell(text) {
+        if let Some(id) = self.desk.symbols.cell(text) {
             return Some(id);
         }
         let id = self.new_symbol(|symbols| symbols.add(text))?;
-        self.symbols.mark_used(id);
+        self.desk.symbols.mark_used(id);
         Some(id)
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::desk::Desk;
 use super::{Producer, Receipt};
 use crate::error::Error;
 use crate::io::sys::monotonic_nanos;
@@ -15,6 +16,16 @@ pub(super) enum Refused {
     Full(u64),
     /// It will never be accepted as it is.
     Never(Error),
+}
+
+/// What became of an attempt to write a desk's rows as one entry.
+pub(super) enum Entry {
+    /// It is in the ring.
+    Written,
+    /// It must go in parts.
+    TooLarge,
+    /// The ring lacks room, of which it must have so many bytes.
+    Full(u64),
 }
 
 /// What became of an attempt to publish the buffer as one frame.
@@ -31,16 +42,22 @@ impl Producer {
     /// larger than a frame goes in parts, cut between rows, all accepted or none (but see
     /// `rows_accepted` of that error). With `sf_durability=append` it returns at stable.
     pub fn publish(&mut self) -> Result<Receipt, Error> {
-        let outcome = self.hand_over(self.options.append_deadline);
-        outcome.inspect_err(|error| self.count_refusal(error))?;
+        self.begin_receipt();
+        self.publish_waiting()?;
         self.published_receipt()
+    }
+
+    /// As [`publish`](Self::publish), as a part of what the present receipt is about.
+    pub(super) fn publish_waiting(&mut self) -> Result<(), Error> {
+        let outcome = self.hand_over(self.append_deadline());
+        outcome.inspect_err(|error| self.count_refusal(error))
     }
 
     /// The receipt of what was published, once it is where publishing returns.
     pub(super) fn published_receipt(&self) -> Result<Receipt, Error> {
         let receipt = self.receipt();
         if self.options.publish_stable {
-            receipt.wait(Stage::Stable, self.options.flush_limit)?;
+            receipt.wait(Stage::Stable, self.flush_limit())?;
         }
         Ok(receipt)
     }
@@ -48,6 +65,7 @@ impl Producer {
     /// Publishes as [`publish`](Self::publish) does, but never waits: a full ring is
     /// [`Error::Backpressure`] at once, and no stage is waited for in any mode.
     pub fn try_publish(&mut self) -> Result<Receipt, Error> {
+        self.begin_receipt();
         self.try_flush()?;
         Ok(self.receipt())
     }
@@ -67,21 +85,32 @@ impl Producer {
     /// [`Error::Timeout`]; the batch is then still on its way.
     pub fn flush(&mut self) -> Result<(), Error> {
         let receipt = self.publish()?;
-        receipt.wait(self.options.flush_stage, self.options.flush_limit)
+        receipt.wait(self.options.flush_stage, self.flush_limit())
     }
 
     /// Bytes that are free in this producer's ring, by two relaxed loads; 0 while
-    /// `sf_max_total_bytes` is used up.
+    /// `sf_max_total_bytes` is used up, and in a forked child. Of several shards' rings, the one
+    /// with the least room counts.
     #[inline]
     pub fn headroom(&self) -> u64 {
-        if self.gate.is_full() {
+        if !self.home.is_here() {
             return 0;
         }
-        self.writer.room()
+        let room = |desk: &Desk| {
+            if desk.gate.is_full() {
+                return 0;
+            }
+            desk.writer.room()
+        };
+        let others = self.others.iter().map(|desk| room(desk));
+        others.fold(room(&self.desk), u64::min)
     }
 
     #[inline]
     fn hand_over(&mut self, limit: Duration) -> Result<(), Error> {
+        if self.elsewhere > 0 {
+            return self.hand_over_everywhere(limit);
+        }
         match self.accept() {
             Attempt::Accepted => Ok(()),
             Attempt::TooLarge => self.publish_buffer_in_parts(limit),
@@ -117,16 +146,17 @@ impl Producer {
         limit: Duration,
         start: Instant,
     ) -> Result<(), Error> {
-        let gate = &self.gate;
+        let gate = &self.desk.gate;
         gate.knock();
         let mut stalled = false;
         if !limit.is_zero() {
-            let roomy = self.lane.wait(Stage::Accepted, limit, || {
+            let roomy = self.desk.lane.wait(Stage::Accepted, limit, || {
                 if !stalled && gate.is_full() {
                     stalled = true;
                     gate.counters.backpressure_stalls.add_shared(1);
                 }
-                gate.is_over() || self.writer.room() >= bytes
+                // Whoever closes waits for nobody who waits here: he is refused.
+                gate.is_over() || gate.is_closed() || self.desk.writer.room() >= bytes
             });
             if roomy {
                 return Ok(());
@@ -149,25 +179,15 @@ impl Producer {
         if let Err(refused) = self.check_open() {
             return Attempt::Refused(refused);
         }
-        if self.rows == 0 {
+        if self.desk.rows == 0 {
             return Attempt::Accepted;
         }
-        let sized = self
-            .plan
-            .size(&self.tables, &self.symbols, monotonic_nanos());
-        let Some(header) = sized else {
-            return Attempt::TooLarge;
-        };
-        if self.check_size(&header).is_err() {
-            return Attempt::TooLarge;
+        match self.write_entry() {
+            Entry::Written => {}
+            Entry::TooLarge => return Attempt::TooLarge,
+            Entry::Full(bytes) => return Attempt::Refused(Refused::Full(bytes)),
         }
-        let Some(entry) = self.writer.reserve(header.entry_bytes()) else {
-            let bytes = self.writer.footprint([header.entry_bytes()]);
-            return Attempt::Refused(Refused::Full(bytes));
-        };
-        self.plan.write(&header, &self.tables, &self.symbols, entry);
-        self.make_visible(1);
-        self.count_accepted();
+        self.show_entry();
         if let Err(refused) = self.not_overtaken() {
             return Attempt::Refused(refused);
         }
@@ -175,15 +195,45 @@ impl Producer {
         Attempt::Accepted
     }
 
+    /// Writes the present desk's rows as one entry into its ring, where nobody sees it yet.
+    #[inline]
+    pub(super) fn write_entry(&mut self) -> Entry {
+        let desk = &mut *self.desk;
+        let sized = self
+            .plan
+            .size(&desk.tables, &desk.symbols, monotonic_nanos());
+        let Some(header) = sized else {
+            return Entry::TooLarge;
+        };
+        if self.check_size(&header).is_err() {
+            return Entry::TooLarge;
+        }
+        let desk = &mut *self.desk;
+        let Some(entry) = desk.writer.reserve(header.entry_bytes()) else {
+            return Entry::Full(desk.writer.footprint([header.entry_bytes()]));
+        };
+        self.plan.write(&header, &desk.tables, &desk.symbols, entry);
+        Entry::Written
+    }
+
+    /// Makes the entry that was written visible.
+    #[inline]
+    pub(super) fn show_entry(&mut self) {
+        self.make_visible(1);
+        self.count_accepted();
+    }
+
     /// Whether batches are taken now.
     #[inline]
     pub(super) fn check_open(&self) -> Result<(), Refused> {
+        // Before anything is written: in a child the ring is not there.
+        self.home.check().map_err(Refused::Never)?;
         if self.row_open() {
             return Err(Refused::Never(Error::Misuse(
                 "publish while a row is open: call at(), at_now() or discard_row() first",
             )));
         }
-        match self.gate.refusal() {
+        match self.desk.gate.refusal() {
             Some(error) => Err(Refused::Never(error)),
             None => Ok(()),
         }
@@ -192,20 +242,23 @@ impl Producer {
     /// Rows per table of the entry published last, on this thread: a shard spends nothing on it.
     #[inline]
     fn count_accepted(&self) {
-        let tables = self.tables.iter().enumerate();
+        let tables = self.desk.tables.iter().enumerate();
         let rows = tables.filter_map(|(index, table)| {
             let rows = table.rows;
             (rows > 0).then_some((index, rows))
         });
-        let acked = || self.lane.reached(Stage::Acked);
-        self.lane.ledger.accepted(self.published - 1, rows, acked);
+        let acked = || self.desk.lane.reached(Stage::Acked);
+        self.desk
+            .lane
+            .ledger
+            .accepted(self.desk.published - 1, rows, acked);
     }
 
     /// A batch that was turned away: by cause, and its rows by table. A wrong order of calls is
     /// nobody's refusal; a batch that a `close` overtook in the last moment counts as accepted.
     #[cold]
     pub(super) fn count_refusal(&self, error: &Error) {
-        let counters = &self.gate.counters;
+        let counters = &self.desk.gate.counters;
         let cause = match error {
             Error::Misuse(_) => return,
             Error::Backpressure { .. } => &counters.publishes_timed_out,
@@ -213,7 +266,7 @@ impl Producer {
             _ => &counters.publishes_ended,
         };
         cause.add_shared(1);
-        for table in self.tables.iter().filter(|table| table.rows > 0) {
+        for table in self.desks().flat_map(Desk::filled) {
             table.counters.refused(table.rows as u64);
         }
     }
@@ -232,7 +285,7 @@ impl Producer {
     pub(super) fn check_size(&self, header: &EntryHeader) -> Result<(), Error> {
         let batch_bytes = header.message_bytes_max() as u64;
         let (mut limit_bytes, mut limit) = self.options.message_bytes_max;
-        if let Some(cap) = self.gate.server_cap().filter(|cap| *cap < limit_bytes) {
+        if let Some(cap) = self.desk.gate.server_cap().filter(|cap| *cap < limit_bytes) {
             (limit_bytes, limit) = (cap, "the server (X-QWP-Max-Batch-Size)");
         }
         if batch_bytes > limit_bytes {
@@ -243,7 +296,7 @@ impl Producer {
                 positions: None,
             });
         }
-        let (entry_bytes, ring) = (header.entry_bytes(), self.writer.payload_bytes_max());
+        let (entry_bytes, ring) = (header.entry_bytes(), self.desk.writer.payload_bytes_max());
         if entry_bytes > ring {
             return Err(Error::BatchTooLarge {
                 batch_bytes: entry_bytes as u64,
@@ -255,32 +308,26 @@ impl Producer {
         Ok(())
     }
 
+    /// The present desk's rows are accepted, or given up.
     #[inline]
     pub(super) fn start_batch(&mut self) {
-        for table in &mut self.tables {
+        for table in &mut self.desk.tables {
             if table.rows > 0 {
                 table.clear();
             }
         }
         self.next_symbols();
-        self.rows = 0;
-        self.triggers.start_batch();
+        self.desk.rows = 0;
+        if self.elsewhere == 0 {
+            self.triggers.start_batch();
+        }
     }
 
     /// The next batch's symbols begin, with a table of their own if the dictionary is a new one.
     #[inline]
     pub(super) fn next_symbols(&mut self) {
-        let epoch = self.gate.counters.symbol_epochs.get();
-        self.symbols.next_batch(self.published, epoch);
-    }
-
-    pub(super) fn receipt(&self) -> Receipt {
-        Receipt::new(
-            std::sync::Arc::clone(&self.gate),
-            std::sync::Arc::clone(&self.lane),
-            self.published,
-            self.options.flush_stage,
-            self.options.has_files,
-        )
+        let epoch = self.desk.gate.counters.symbol_epochs.get();
+        let desk = &mut *self.desk;
+        desk.symbols.next_batch(desk.published, epoch);
     }
 }

@@ -14,6 +14,7 @@ use super::prepared::TableId;
 use super::table::Table;
 use super::timestamp::Timestamp;
 use crate::error::Error;
+use crate::router::route::shard_of;
 
 /// Most tables of a message (protocol.md section 4.1).
 const TABLES_MAX: usize = 65_535;
@@ -22,6 +23,7 @@ impl Producer {
     /// Begins a row of `name`. A row begun before and not completed is an error.
     #[inline]
     pub fn table(&mut self, name: &str) -> Result<&mut Self, Error> {
+        self.home.check()?;
         if self.row_open() {
             return Err(Error::Misuse(
                 "table() while a row is open: call at(), at_now() or \
@@ -36,10 +38,11 @@ impl Producer {
     /// Begins a row of the current table.
     #[inline]
     pub(super) fn begin_row(&mut self) {
-        let table = &mut self.tables[self.current];
+        let desk = &mut *self.desk;
+        let table = &mut desk.tables[desk.current];
         table.begin_row();
+        desk.symbol_mark = desk.symbols.mark();
         self.open = table.id;
-        self.symbol_mark = self.symbols.mark();
     }
 
     /// Whether a row is begun and not completed.
@@ -52,8 +55,9 @@ impl Producer {
     #[inline]
     pub(super) fn go_to_table(&mut self, name: &str) -> Result<(), Error> {
         let is_there = self
+            .desk
             .tables
-            .get(self.current)
+            .get(self.desk.current)
             .is_some_and(|table| same(&table.name, name));
         if is_there {
             return Ok(());
@@ -63,9 +67,16 @@ impl Producer {
 
     #[cold]
     fn switch_table(&mut self, name: &str) -> Result<(), Error> {
-        if let Some(index) = self.tables.iter().position(|table| same(&table.name, name)) {
-            self.current = index;
+        self.home.check()?;
+        if self.find_table(name) {
             return Ok(());
+        }
+        if !self.others.is_empty() {
+            let shard = shard_of(name, self.others.len() + 1);
+            self.sit_where(|desk| desk.gate.shard as usize == shard);
+            if self.find_table(name) {
+                return Ok(());
+            }
         }
         let refused = |reason: String| Error::Row {
             table: name.to_owned(),
@@ -74,18 +85,27 @@ impl Producer {
         };
         names::check_table(name).map_err(|error| refused(error.to_string()))?;
         check_length(name, self.options.name_bytes_max).map_err(refused)?;
-        if self.tables.len() >= TABLES_MAX {
+        if self.desk.tables.len() >= TABLES_MAX {
             return Err(refused(format!(
                 "a producer holds at most {TABLES_MAX} tables"
             )));
         }
-        let counters = self.gate.tables.of(name);
-        self.lane.ledger.add(Arc::clone(&counters));
-        self.current = self.tables.len();
+        let desk = &mut *self.desk;
+        let counters = desk.gate.hall.tables.of(name);
+        desk.lane.ledger.add(Arc::clone(&counters));
+        desk.current = desk.tables.len();
         let mut table = Table::new(name, counters);
-        table.id = TableId::new(self.id, self.current);
-        self.tables.push(table);
+        table.id = TableId::new(desk.id, desk.current);
+        desk.tables.push(table);
         Ok(())
+    }
+
+    /// Makes a table of the present desk the current one; `false` if it has none of that name.
+    fn find_table(&mut self, name: &str) -> bool {
+        let desk = &mut *self.desk;
+        let found = desk.tables.iter().position(|table| same(&table.name, name));
+        desk.current = found.unwrap_or(desk.current);
+        found.is_some()
     }
 
     /// Finds the row's column and pushes a value to it.
@@ -97,7 +117,7 @@ impl Producer {
         push: impl FnOnce(&mut ColumnBuffer) -> Result<(), PushError>,
     ) -> Result<&mut Self, Error> {
         if self.row_open() && !name.is_empty() {
-            let table = &mut self.tables[self.current];
+            let table = &mut self.desk.tables[self.desk.current];
             if let Some(buffer) = table.expected(name, ty) {
                 return match push(buffer) {
                     Ok(()) => Ok(self),
@@ -129,7 +149,7 @@ impl Producer {
             return Err(self.refuse_row(name, names::NameError::Empty.to_string()));
         }
         let limit = self.options.name_bytes_max;
-        let table = &mut self.tables[self.current];
+        let table = &mut self.desk.tables[self.desk.current];
         let outcome = table
             .column(name, ty, |name| check_column(name, limit))
             .and_then(|buffer| push(buffer).map_err(|error| error.to_string()));
@@ -142,9 +162,9 @@ impl Producer {
     /// Leaves the row out and says why.
     #[cold]
     pub(super) fn refuse_row(&mut self, column: &str, reason: String) -> Error {
-        let table = &self.tables[self.current];
+        let table = &self.desk.tables[self.desk.current];
         table.counters.refused(1);
-        self.gate.counters.rows_invalid.add_shared(1);
+        self.desk.gate.counters.rows_invalid.add_shared(1);
         let table = table.name.clone();
         self.discard_row();
         Error::Row {
@@ -157,8 +177,9 @@ impl Producer {
     /// Takes the row under construction back, if there is one.
     pub fn discard_row(&mut self) {
         if self.row_open() {
-            self.tables[self.current].drop_row();
-            self.symbols.rewind(self.symbol_mark);
+            let desk = &mut *self.desk;
+            desk.tables[desk.current].drop_row();
+            desk.symbols.rewind(desk.symbol_mark);
             self.open = TableId::NONE;
         }
     }
@@ -166,8 +187,13 @@ impl Producer {
     /// Forgets all buffered rows, the one under construction included. Their columns stay known.
     pub fn clear(&mut self) {
         self.discard_row();
-        self.symbols.rewind_all();
-        self.start_batch();
+        for index in 0..=self.others.len() {
+            self.desk.symbols.rewind_all();
+            self.start_batch();
+            if index < self.others.len() {
+                self.swap_with(index);
+            }
+        }
     }
 
     /// Completes the row with its designated timestamp, which must not lie before 1970.
@@ -188,7 +214,7 @@ impl Producer {
             let reason = format!("designated timestamp {value} lies before 1970");
             return Err(self.refuse_row("", reason));
         }
-        let table = &mut self.tables[self.current];
+        let table = &mut self.desk.tables[self.desk.current];
         if table.columns_set() == 0 {
             return Err(self.refuse_row("", "a row needs at least one column".to_owned()));
         }
@@ -208,7 +234,7 @@ impl Producer {
         if self.options.keys.stamp_at_now {
             return self.at(self.stamp_of_now());
         }
-        let table = &mut self.tables[self.current];
+        let table = &mut self.desk.tables[self.desk.current];
         if table.columns_set() == 0 {
             return Err(self.refuse_row("", "a row needs at least one column".to_owned()));
         }
@@ -222,10 +248,10 @@ impl Producer {
         {
             return Err(self.refuse_row(&column, reason));
         }
-        match self.tables[self.current].end_row() {
+        match self.desk.tables[self.desk.current].end_row() {
             Ok(()) => {
                 self.open = TableId::NONE;
-                self.rows += 1;
+                self.desk.rows += 1;
                 if self.auto_flush {
                     return self.after_row();
                 }

@@ -53,7 +53,7 @@ impl Producer {
         if !self.row_open() {
             return Err(Error::Misuse("a column before table()"));
         }
-        match self.symbols.cell(value) {
+        match self.desk.symbols.cell(value) {
             Some(id) => self.set_cell(name, id),
             None => self.set_new_symbol(name, value),
         }
@@ -76,7 +76,7 @@ impl Producer {
         let Some(id) = self.new_symbol(|symbols| symbols.add(value)) else {
             return Err(self.refuse_symbol(column));
         };
-        self.symbols.mark_used(id);
+        self.desk.symbols.mark_used(id);
         self.set_cell(column, id)
     }
 
@@ -91,7 +91,7 @@ impl Producer {
     #[cold]
     pub(super) fn symbols_full(&self, column: &str) -> Error {
         Error::SymbolsFull {
-            table: self.tables[self.current].name.clone(),
+            table: self.desk.tables[self.desk.current].name.clone(),
             column: column.to_owned(),
             symbols_max: self.options.symbols_max,
         }
@@ -104,14 +104,14 @@ impl Producer {
         add: impl FnOnce(&mut Symbols) -> Option<u32>,
     ) -> Option<u32> {
         // First what was taken: its symbols are among those of the slot then.
-        let pending = self.symbols.pending(self.lane.taken()) as u64;
-        let slot = self.gate.counters.symbols.get();
+        let pending = self.desk.symbols.pending(self.desk.lane.taken()) as u64;
+        let slot = self.desk.gate.counters.symbols.get();
         if slot + pending < self.options.symbols_max.into()
-            && let Some(id) = add(&mut self.symbols)
+            && let Some(id) = add(&mut self.desk.symbols)
         {
             return Some(id);
         }
-        self.gate.lack_symbols();
+        self.desk.gate.lack_symbols();
         None
     }
 

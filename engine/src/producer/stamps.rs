@@ -105,7 +105,7 @@ impl Producer {
         if let Some(reason) = timestamp.and_then(|timestamp| stamps.judge(timestamp, now)) {
             return Err((String::new(), reason));
         }
-        let table = &mut self.tables[self.current];
+        let table = &mut self.desk.tables[self.desk.current];
         let mut add = |name: &str, ty, value| match table.column(name, ty, |_| Ok(())) {
             Ok(buffer) => {
                 buffer.push_i64(value);
@@ -125,7 +125,7 @@ impl Producer {
     /// The timestamp of `at_now` where the client stamps: in the unit that the table has already,
     /// else microseconds, the default of a table that the server creates.
     pub(super) fn stamp_of_now(&self) -> Timestamp {
-        let unit = self.tables[self.current].designated_type();
+        let unit = self.desk.tables[self.desk.current].designated_type();
         match unit {
             Some(ColumnType::TimestampNanos) => Timestamp::Nanos(now()),
             _ => Timestamp::Micros(now() / 1000),

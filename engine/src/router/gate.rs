@@ -1,19 +1,23 @@
 //! What all producers of one shard share with it: the doorbell, the list of lanes that join, the
 //! state that refusals quote, and the request to stop.
 
+mod down;
+mod settings;
 mod view;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use self::down::Down;
+use self::settings::Settings;
 use self::view::Gone;
 use super::doorbell::{Bell, Doorbell};
-use super::herald::Herald;
+use super::hall::Hall;
 use super::lane::{Lane, LaneEnd, Stage};
-use crate::config::EventKeys;
 use crate::error::{Error, Pressure};
+use crate::fsn::Fsn;
 use crate::io::sys::{EventFd, futex_wait, futex_wake, monotonic_nanos};
-use crate::observe::{Category, Counters, Event, FillRate, Inbox, Policy, SenderError, Tables};
+use crate::observe::{Category, ConnectionEvent, Counters, Event, FillRate, Policy, SenderError};
 
 /// Why an engine takes no more rows: latched once, delivered once through `close` too.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +66,10 @@ pub(crate) enum Upkeep {
 /// The doorway of one shard.
 #[derive(Debug)]
 pub(crate) struct Gate {
+    /// What it shares with the other shards of its engine.
+    pub hall: Arc<Hall>,
+    /// Number of the shard, from 0.
+    pub shard: u32,
     door: Doorbell<EventFd>,
     joining: Mutex<Vec<LaneEnd>>,
     has_joining: AtomicBool,
@@ -93,26 +101,34 @@ pub(crate) struct Gate {
     lacks_symbols: AtomicBool,
     symbols_max: AtomicU32,
     server_cap: AtomicU64,
+    /// Frames from here on are not sent yet.
+    fence: AtomicU64,
     upkeep: AtomicU8,
+    down: Down,
+    settings: Settings,
     /// The disk operation that failed, until the journal is repaired.
     disk_failure: Mutex<Option<String>>,
     has_disk_failure: AtomicBool,
+    /// `host:port` of the server that is connected.
+    endpoint: Mutex<Option<String>>,
     /// Counters of the shard.
     pub counters: Box<Counters>,
-    /// What the notifier reports.
-    pub events: Inbox,
     /// How fast the journal fills.
     pub fill: FillRate,
-    /// Rows per table.
-    pub tables: Tables,
-    /// Wakes tasks that await receipts.
-    pub herald: Arc<Herald>,
 }
 
 impl Gate {
-    /// A gate whose shard has not started yet. `bell` is the descriptor that wakes it.
+    /// The gate of a shard that is alone in its hall. `bell` is the descriptor that wakes it.
     pub(crate) fn new(bell: EventFd) -> Self {
+        Self::of(Arc::default(), 0, bell)
+    }
+
+    /// The gate of shard number `shard`, which has not started yet. `bell` is the descriptor that
+    /// wakes it.
+    pub(crate) fn of(hall: Arc<Hall>, shard: u32, bell: EventFd) -> Self {
         Self {
+            hall,
+            shard,
             door: Doorbell::new(bell),
             joining: Mutex::default(),
             has_joining: AtomicBool::new(false),
@@ -138,22 +154,15 @@ impl Gate {
             lacks_symbols: AtomicBool::new(false),
             symbols_max: AtomicU32::new(0),
             server_cap: AtomicU64::new(0),
+            fence: AtomicU64::new(u64::MAX),
             upkeep: AtomicU8::new(Upkeep::Kept as u8),
+            down: Down::default(),
+            settings: Settings::default(),
             disk_failure: Mutex::default(),
             has_disk_failure: AtomicBool::new(false),
+            endpoint: Mutex::default(),
             counters: Box::default(),
-            events: Inbox::default(),
             fill: FillRate::default(),
-            tables: Tables::default(),
-            herald: Arc::default(),
-        }
-    }
-
-    /// The same, with inboxes of these capacities.
-    pub(crate) fn observed(bell: EventFd, keys: EventKeys) -> Self {
-        Self {
-            events: Inbox::new(keys),
-            ..Self::new(bell)
         }
     }
 
@@ -222,6 +231,9 @@ impl Gate {
 
     /// Which state a full engine is in.
     pub(crate) fn pressure(&self) -> Pressure {
+        if self.is_down() {
+            return Pressure::Restarting;
+        }
         if self.has_disk_failure.load(Ordering::Relaxed) {
             return Pressure::Repairing;
         }
@@ -273,6 +285,24 @@ impl Gate {
             .fetch_min(deadline.min(u64::MAX - 1), Ordering::AcqRel);
         self.wake_all();
         self.door.ring();
+    }
+
+    /// Frames from `fsn` on wait until the fence is set further back.
+    pub(crate) fn set_fence(&self, fsn: Fsn) {
+        self.fence.store(fsn.0, Ordering::Release);
+        self.door.ring();
+    }
+
+    /// The same, if frames up to there were fenced.
+    pub(crate) fn raise_fence(&self, fsn: Fsn) {
+        self.fence.fetch_max(fsn.0, Ordering::AcqRel);
+        self.door.ring();
+    }
+
+    /// First frame that is not sent yet.
+    #[inline]
+    pub(crate) fn fence(&self) -> Fsn {
+        Fsn(self.fence.load(Ordering::Acquire))
     }
 
     /// Waits until `done` holds or `deadline` (monotonic nanoseconds) passes; looks again at
@@ -440,7 +470,7 @@ impl Gate {
         if let Some(cause) = cause {
             let message = format!("{cause}; nothing is written until the journal is repaired");
             let error = SenderError::new(Category::Disk, Policy::Retriable, message);
-            self.events.push(Event::Error(error));
+            self.tell(error);
         }
         self.publish_news();
     }
@@ -475,9 +505,29 @@ impl Gate {
     /// As [`fail_as`](Self::fail_as), told as this error.
     pub(crate) fn fail_with(&self, terminal: Terminal, error: SenderError) {
         if self.terminal.set(terminal).is_ok() {
-            self.events.push(Event::Error(error));
+            self.tell(error);
         }
         self.wake_all();
+    }
+
+    /// Reports an error of this shard.
+    pub(crate) fn tell(&self, mut error: SenderError) {
+        error.shard = self.shard;
+        self.hall.events.push(Event::Error(error));
+    }
+
+    /// Reports a change of the shard's connection.
+    pub(crate) fn tell_change(&self, change: ConnectionEvent) {
+        match &change {
+            ConnectionEvent::Connected { endpoint }
+            | ConnectionEvent::Reconnected { endpoint }
+            | ConnectionEvent::FailedOver { to: endpoint, .. } => {
+                *lock(&self.endpoint) = Some(endpoint.clone());
+            }
+            ConnectionEvent::Disconnected { .. } => *lock(&self.endpoint) = None,
+            _ => {}
+        }
+        self.hall.events.push(Event::Connection(change));
     }
 
     /// The terminal error that follows is that no server grants durable acknowledgements.
@@ -533,7 +583,7 @@ impl Gate {
         lanes.iter().map(|lane| lane.ring_bytes).sum()
     }
 
-    fn publish_news(&self) {
+    pub(super) fn publish_news(&self) {
         self.news.fetch_add(1, Ordering::AcqRel);
         futex_wake(&self.news);
     }
@@ -548,4 +598,30 @@ impl Bell for EventFd {
 /// A lock whose holder panicked still guards sound data here: lists of handles.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_connected_server_follows_from_the_changes() {
+        let gate = Gate::new(EventFd::new().expect("a descriptor"));
+        assert_eq!(gate.endpoint(), None);
+        let connected = |endpoint: &str| ConnectionEvent::Connected {
+            endpoint: endpoint.to_owned(),
+        };
+        gate.tell_change(connected("a:1"));
+        assert_eq!(gate.endpoint().as_deref(), Some("a:1"));
+        gate.tell_change(ConnectionEvent::Disconnected {
+            endpoint: "a:1".to_owned(),
+            cause: String::new(),
+        });
+        assert_eq!(gate.endpoint(), None);
+        gate.tell_change(ConnectionEvent::FailedOver {
+            from: "a:1".to_owned(),
+            to: "b:1".to_owned(),
+        });
+        assert_eq!(gate.endpoint().as_deref(), Some("b:1"));
+    }
 }

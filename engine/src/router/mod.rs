@@ -3,6 +3,7 @@
 mod doorbell;
 pub(crate) mod entry;
 pub(crate) mod gate;
+pub(crate) mod hall;
 pub(crate) mod herald;
 pub(crate) mod lane;
 pub(crate) mod marks;
@@ -14,6 +15,7 @@ pub(crate) mod region;
 pub(crate) mod ring;
 #[cfg(test)]
 mod ring_tests;
+pub(crate) mod route;
 mod sync;
 mod waiters;
 mod wakers;

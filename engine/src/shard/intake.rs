@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::assemble::{Refusal, SymbolMap, assemble};
+use super::fault::{self, Place};
 use super::journal::{Journal, Position, Stall};
 use super::progress::Progress;
 use crate::fsn::Fsn;
@@ -26,6 +27,8 @@ struct Source {
     taken: u64,
     /// Entries whose room was given back.
     released: u64,
+    /// Entries ever taken: those taken again after a panic were counted.
+    counted: u64,
     /// The next entry waits for room in the dictionary.
     blocked: bool,
     /// An entry cannot be journaled: it and those behind it stay in the ring, counted as lost.
@@ -44,11 +47,21 @@ pub(crate) struct Intake {
     after: Fsn,
     /// Files of rings that are done with.
     finished: Vec<RingFile>,
+    /// There is a journal on disk: entries stay in their rings until they are seen written.
+    keeps: bool,
+}
+
+/// What a shard that panicked has taken up.
+#[derive(Debug)]
+pub(crate) struct Leavings {
+    sources: Vec<Source>,
+    finished: Vec<RingFile>,
 }
 
 impl Intake {
-    /// An intake that takes nothing before everything below `after` is acked.
-    pub(crate) fn new(gate: Arc<Gate>, after: Fsn) -> Self {
+    /// An intake that takes nothing before everything below `after` is acked. `keeps`: there is a
+    /// journal on disk.
+    pub(crate) fn new(gate: Arc<Gate>, after: Fsn, keeps: bool) -> Self {
         Self {
             gate,
             sources: Vec::new(),
@@ -56,6 +69,38 @@ impl Intake {
             stall: None,
             after,
             finished: Vec::new(),
+            keeps,
+        }
+    }
+
+    /// Goes on with what a shard that panicked had taken up: entries whose frames are not on disk
+    /// are taken again. `progress` knows which, already cut to what the disk holds.
+    pub(crate) fn resume(
+        gate: Arc<Gate>,
+        leavings: Leavings,
+        progress: &Progress,
+    ) -> Result<Self, String> {
+        let mut intake = Self::new(gate, Fsn(0), true);
+        intake.finished = leavings.finished;
+        for mut source in leavings.sources {
+            let on_disk = progress.on_disk(source.lane).max(source.released);
+            if !source.end.reader.rewind(on_disk - source.released) {
+                return Err(format!("a ring lacks entries below {on_disk}"));
+            }
+            source.taken = on_disk;
+            source.blocked = false;
+            source.map = SymbolMap::default();
+            source.end.lane.take(on_disk);
+            intake.sources.push(source);
+        }
+        Ok(intake)
+    }
+
+    /// For [`resume`](Self::resume).
+    pub(crate) fn into_leavings(self) -> Leavings {
+        Leavings {
+            sources: self.sources,
+            finished: self.finished,
         }
     }
 
@@ -69,6 +114,7 @@ impl Intake {
                 lane,
                 taken: 0,
                 released: 0,
+                counted: 0,
                 blocked: false,
                 refused: false,
             });
@@ -130,6 +176,7 @@ impl Intake {
             Some(index) => (index, 1),
             None => (self.next, all),
         };
+        let keeps = self.keeps;
         let mut budget = TURN_BYTES_MAX;
         for step in 0..count {
             let index = (first + step) % all;
@@ -137,7 +184,7 @@ impl Intake {
             let gate = &self.gate;
             let before = source.taken;
             source.blocked = false;
-            let outcome = source.drain(&mut budget, io, journal, progress, sent, gate);
+            let outcome = source.drain(&mut budget, io, journal, progress, (sent, keeps), gate);
             if source.taken > before {
                 // Room in the ring: whoever waits for it looks again. What is taken counts among
                 // the symbols.
@@ -166,7 +213,8 @@ impl Intake {
         budget < TURN_BYTES_MAX
     }
 
-    /// Gives back the room of entries whose frames are written, in rings that survive a kill.
+    /// Gives back the room of entries whose frames are written: until then a shard that panics, and
+    /// a successor of this process where the ring survives it, takes them again.
     pub(crate) fn release(&mut self) {
         for source in &mut self.sources {
             source.release();
@@ -246,7 +294,7 @@ impl Source {
         io: &mut impl Io,
         journal: &mut Journal,
         progress: &mut Progress,
-        sent: Position,
+        (sent, keeps): (Position, bool),
         gate: &Gate,
     ) -> Result<(), Stall> {
         while *budget > 0 && !self.refused {
@@ -286,6 +334,7 @@ impl Source {
             };
             let header = entry.header;
             let (fsn, frame) = journal.append(message_bytes);
+            fault::pass(Place::Append);
             journal.note_symbols(known, journal.dictionary.len());
             progress.appended(
                 self.lane,
@@ -294,11 +343,14 @@ impl Source {
                 header.rows,
                 message_bytes,
             );
-            gate.counters.rows_published.add(u64::from(header.rows));
+            if self.taken >= self.counted {
+                self.counted = self.taken + 1;
+                gate.counters.rows_published.add(u64::from(header.rows));
+            }
             self.taken += 1;
             // Before the frame is written or sent: whoever finds either, finds the stamp too.
             self.end.reader.stamp(frame.crc, frame.payload_len, fsn.0);
-            if self.end.reader.is_sealed() {
+            if keeps || self.end.reader.is_sealed() {
                 self.end.reader.take();
             } else {
                 self.end.reader.release();

@@ -11,6 +11,7 @@ mod epoch;
 mod open;
 mod receive;
 mod send;
+mod servers;
 
 use std::sync::Arc;
 
@@ -143,13 +144,13 @@ impl Link {
     /// Whether bytes wait for the socket, or frames for the sender, on an open connection.
     pub(crate) fn is_busy(&self, journal: &Journal) -> bool {
         matches!(self.state, State::Open)
-            && (self.out.pending() || self.talk.window.sent() < journal.published())
+            && (self.out.pending() || self.talk.window.sent() < self.limit(journal))
     }
 
     /// Whether frames are with the server: the socket deserves attention.
     pub(crate) fn awaits(&self, journal: &Journal) -> bool {
         match self.state {
-            State::Open => journal.acked() < journal.published(),
+            State::Open => journal.acked() < self.limit(journal),
             State::Dialing { .. } | State::Upgrading { .. } | State::Parting(_) => true,
             _ => false,
         }

@@ -5,11 +5,13 @@
 //! [`Next`] says. Nothing in here blocks, logs or calls user code.
 
 mod assemble;
+mod fault;
 mod intake;
 mod journal;
 mod link;
 mod progress;
 mod replay;
+mod restart;
 
 use std::sync::Arc;
 
@@ -17,7 +19,7 @@ use self::intake::Intake;
 use self::journal::{Journal, JournalOptions, Stall};
 use self::link::Link;
 use self::progress::Progress;
-use crate::config::{Config, Durability};
+use crate::config::{Changes, Config, Durability};
 use crate::error::Error;
 use crate::fsn::Fsn;
 use crate::intake::RingFile;
@@ -29,6 +31,7 @@ use crate::steward::Incarnation;
 use crate::units::nanos;
 
 pub(crate) use self::journal::{SlotRemains, token};
+pub(crate) use self::restart::Salvage;
 
 /// Spinning goes on this much longer while operations or bytes are in flight (nanoseconds).
 const SPIN_BUSY: u64 = 250_000;
@@ -98,6 +101,8 @@ pub(crate) struct Shard {
     lane_waits: bool,
     /// Dictionary epoch of the intake's and the link's ids.
     epoch: u64,
+    /// Version of the settings that changed while this runs.
+    settings: u32,
     /// Deadline of `close`, as read when this turn began: what the turn then finds empty was
     /// empty after `close`.
     closing: Option<u64>,
@@ -179,7 +184,7 @@ impl Shard {
             Fsn(0)
         };
         Ok(Self {
-            intake: Intake::new(Arc::clone(&gate), after),
+            intake: Intake::new(Arc::clone(&gate), after, has_files),
             progress: Progress::new(
                 journal.published(),
                 has_files,
@@ -197,6 +202,7 @@ impl Shard {
             cpu_at: 0,
             lane_waits: false,
             epoch: 0,
+            settings: 0,
             closing: None,
         })
     }
@@ -209,7 +215,14 @@ impl Shard {
         }
         self.gate.counters.turns.add(1);
         self.closing = self.gate.closing();
+        if self.closing.is_some() {
+            fault::pass(fault::Place::Close);
+        }
         let mut worked = self.reap(io, now);
+        if let Some(changes) = self.gate.changes_since(&mut self.settings) {
+            self.change(io, changes, now);
+            worked = true;
+        }
         if self.epoch != self.journal.epoch() {
             self.epoch = self.journal.epoch();
             self.intake.begin_epoch();
@@ -254,6 +267,7 @@ impl Shard {
         self.gate.has_joining()
             || (self.closing.is_none() && self.gate.closing().is_some())
             || self.intake.has_input(self.journal.acked())
+            || self.gate.has_changed_since(self.settings)
             || self.gate.is_lacking_symbols()
             || (self.gate.wants_stable() && self.journal.stable() < self.journal.written())
     }
@@ -285,6 +299,16 @@ impl Shard {
             rings: self.intake.into_finished(),
             poisoned: self.journal.poisoned().map(str::to_owned),
             slot: self.journal.into_files(),
+        }
+    }
+
+    /// Goes on with other settings.
+    fn change(&mut self, io: &mut impl Io, changes: Changes, now: u64) {
+        if let Some(bytes) = changes.total_bytes {
+            self.journal.set_total_bytes(bytes);
+        }
+        if let Some(list) = changes.endpoints {
+            self.link.change_servers(io, list, now);
         }
     }
 

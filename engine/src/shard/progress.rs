@@ -147,6 +147,48 @@ impl Progress {
         waits
     }
 
+    /// Forgets all frames from `next` on: their entries come again, as other frames.
+    ///
+    /// # Errors
+    /// If these books know less, or a frame is missing that they know to be on disk.
+    pub(crate) fn rewind(&mut self, next: Fsn) -> Result<(), String> {
+        let end = self.base.plus(self.frames.len() as u64);
+        if next < self.base || next > end {
+            let known = (self.base, end);
+            return Err(format!(
+                "the disk ends at {next:?}, the books know {known:?}"
+            ));
+        }
+        let keep = usize::try_from(next.since(self.base)).map_err(|error| error.to_string())?;
+        let counted = self.reported[self.last].since(self.base).max(keep as u64);
+        let open = usize::try_from(counted).unwrap_or(usize::MAX);
+        let bytes = self
+            .frames
+            .iter()
+            .skip(open)
+            .map(|meta| u64::from(meta.bytes));
+        self.own_bytes = self.own_bytes.saturating_sub(bytes.sum());
+        self.frames.truncate(keep);
+        for reported in &mut self.reported {
+            *reported = (*reported).min(next);
+        }
+        for lane in &mut self.lanes {
+            lane.end = lane.end.min(next);
+            lane.touched = false;
+        }
+        Ok(())
+    }
+
+    /// How many entries of a lane are in frames that these books know.
+    pub(crate) fn on_disk(&self, lane: usize) -> u64 {
+        let of_lane = |meta: &&Meta| meta.lane as usize == lane;
+        let last = self.frames.iter().rev().find(of_lane);
+        let exact = last.map_or(0, |meta| meta.seq + 1);
+        let lane = &self.lanes[lane];
+        let marked = lane.marks.back().map_or(0, |mark| mark.seq_end);
+        exact.max(marked).max(lane.reached[WRITTEN])
+    }
+
     /// Notes the frame just appended.
     pub(crate) fn appended(
         &mut self,
@@ -236,10 +278,13 @@ impl Progress {
                 histogram.record(now.saturating_sub(meta.accepted_ns), 1);
             }
             let lane = &mut self.lanes[meta.lane as usize];
-            lane.reached[which] = meta.seq + 1;
-            lane.touched = true;
-            rows += u64::from(meta.rows);
             bytes += u64::from(meta.bytes);
+            // Not for the first time after a panic of the shard.
+            if meta.seq >= lane.reached[which] {
+                lane.reached[which] = meta.seq + 1;
+                lane.touched = true;
+                rows += u64::from(meta.rows);
+            }
         }
         if which == ACKED {
             counters.rows_acked.add(rows);

@@ -9,7 +9,9 @@ use std::io;
 use std::path::Path;
 
 use super::dual::DualFile;
-use super::names::{DICTIONARY, MANIFEST, SLOT_ID, WATERMARK, is_canonical_segment, removal_order};
+use super::names::{
+    DICTIONARY, ERAS, MANIFEST, SLOT_ID, WATERMARK, is_canonical_segment, removal_order,
+};
 use super::record::signed;
 use crate::error::Error;
 use crate::fsn::Fsn;
@@ -59,7 +61,7 @@ pub(crate) fn close_drained(fs: &dyn Fs, drained: Drained<'_>) -> Result<(), Err
         remove(fs, dir, name)?;
     }
     fs.sync_dir(dir).map_err(on_dir("sync"))?;
-    for name in [WATERMARK, DICTIONARY, SLOT_ID, MANIFEST] {
+    for name in [WATERMARK, DICTIONARY, SLOT_ID, ERAS, MANIFEST] {
         remove(fs, dir, name)?;
     }
     fs.sync_dir(dir).map_err(on_dir("sync"))

@@ -19,6 +19,8 @@ pub(crate) const WATERMARK: &str = ".ack-watermark";
 pub(crate) const DICTIONARY: &str = ".symbol-dict";
 /// Which machine the slot was opened on last.
 pub(crate) const SLOT_ID: &str = ".slot-id";
+/// For how many shards the slot's frames were journaled.
+pub(crate) const ERAS: &str = ".shards";
 /// Why nobody is to drain the slot by itself. In a slot's own directory it means nothing.
 pub(crate) const FAILED: &str = ".failed";
 /// Why the drainer of the slot could not reach its end the last time; decides nothing.

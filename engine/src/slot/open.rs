@@ -8,11 +8,12 @@ use super::close::remove;
 use super::fresh;
 use super::gather::Inventory;
 use super::lock;
-use super::names::{DICTIONARY, MANIFEST, SLOT_ID, WATERMARK};
+use super::names::{DICTIONARY, ERAS, MANIFEST, SLOT_ID, WATERMARK};
 use super::opened::{OpenedSlot, SlotOptions};
 use super::recover::Recovery;
 use super::report::RecoveryReport;
 use super::set_aside::{Damage, set_aside};
+use super::spare::segment_error;
 use super::takeover::{is_segment_file, survey};
 use super::tidy::Leftovers;
 use crate::error::Error;
@@ -108,6 +109,8 @@ fn open_locked(
     let mut report = RecoveryReport::default();
     let entries = list(fs, dir)?;
     lock::refuse_foreign_owner(dir, &entries)?;
+    let refused = |source| segment_error("write directly", dir, source);
+    fs.try_direct(dir).map_err(refused)?;
     let progress = &options.progress;
     let segments = || entries.iter().filter(|entry| is_segment_file(entry));
     progress.begin(segments().count() as u64, segments().map(|e| e.bytes).sum());
@@ -169,7 +172,7 @@ pub(super) fn clear(
             .map_err(|source| Error::disk("sync", dir, 0, source))
     };
     sync()?;
-    for name in [WATERMARK, DICTIONARY, SLOT_ID, MANIFEST] {
+    for name in [WATERMARK, DICTIONARY, SLOT_ID, ERAS, MANIFEST] {
         remove(fs, dir, name)?;
     }
     sync()

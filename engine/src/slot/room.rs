@@ -39,11 +39,11 @@ impl fmt::Display for Shortage {
     }
 }
 
-/// Looks at the slots beside `sender_id`, which is open. Blocking, for the caller of `connect`.
+/// Looks at the slots beside those of `own`, which are open. Blocking, for the caller of `connect`.
 pub(crate) fn check(
     fs: &dyn Fs,
     sf_dir: &Path,
-    sender_id: &str,
+    own: &[String],
     (cap_bytes, free_bytes): (u64, u64),
 ) -> io::Result<Option<Shortage>> {
     let mut shortage = Shortage {
@@ -57,7 +57,7 @@ pub(crate) fn check(
     for slot in slots.filter(|e| !e.name.starts_with('.') && !is_unreplayable(&e.name)) {
         // One that went away meanwhile, or that belongs to somebody else, needs nothing of ours.
         let files = fs.entries(&sf_dir.join(&slot.name)).unwrap_or_default();
-        if slot.name != sender_id && !files.iter().any(|file| file.name == LOCK) {
+        if !own.contains(&slot.name) && !files.iter().any(|file| file.name == LOCK) {
             continue;
         }
         let used = files.iter().map(|file| file.bytes);

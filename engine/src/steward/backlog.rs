@@ -20,6 +20,8 @@ pub(super) const QUEUE: usize = 64;
 pub(super) struct Task {
     pub(super) request: Request,
     pub(super) begun: bool,
+    /// The shard's life that asked.
+    era: u64,
 }
 
 /// Names one worker: what an earlier one says is not heard any more.
@@ -45,6 +47,8 @@ struct State {
     in_hand: Vec<Task>,
     replies: VecDeque<Reply>,
     worker: WorkerId,
+    /// Counts the shard's lives: what an earlier one asked for is not answered any more.
+    era: u64,
     is_alive: bool,
     strain: Strain,
 }
@@ -57,6 +61,7 @@ impl Backlog {
                 in_hand: Vec::with_capacity(2),
                 replies: VecDeque::with_capacity(QUEUE),
                 worker: 0,
+                era: 0,
                 is_alive: false,
                 strain: Strain::new(high_water_bytes),
             }),
@@ -82,8 +87,13 @@ impl Backlog {
             return Err(request);
         }
         let removes = matches!(request, Request::Remove { .. });
-        let begun = false;
-        state.waiting.push_back(Task { request, begun });
+        let (begun, era) = (false, state.era);
+        let task = Task {
+            request,
+            begun,
+            era,
+        };
+        state.waiting.push_back(task);
         let change = if removes {
             let unreclaimed = state.unreclaimed();
             state.strain.added(unreclaimed)
@@ -110,6 +120,21 @@ impl Backlog {
         let reply = state.replies.pop_front();
         self.note_pending(&state);
         reply
+    }
+
+    /// The shard begins again: whatever it was to be told is forgotten, and whatever it asked for,
+    /// but for files that are of no more use to anybody.
+    pub(super) fn forget(&self) {
+        let mut state = self.state();
+        state.era += 1;
+        state.waiting.retain(Task::is_nobodys);
+        let replies = std::mem::take(&mut state.replies);
+        let unreclaimed = state.unreclaimed();
+        let _ = state.strain.done(unreclaimed);
+        self.note_pending(&state);
+        drop(state);
+        // They may hold the last handles of files.
+        drop(replies);
     }
 
     // --- the worker, or who does its work ---
@@ -159,10 +184,12 @@ impl Backlog {
             return None;
         }
         // Dropped behind the lock: it may hold the last handle of a removed file.
-        let _done = state.in_hand.pop();
+        let done = state.in_hand.pop();
         let unreclaimed = state.unreclaimed();
         let change = state.strain.done(unreclaimed);
-        state.replies.push_back(reply);
+        if done.as_ref().is_some_and(|task| task.era == state.era) {
+            state.replies.push_back(reply);
+        }
         self.note_pending(&state);
         drop(state);
         self.gate.knock();
@@ -177,9 +204,10 @@ impl Backlog {
         }
         state.is_alive = false;
         while let Some(task) = state.in_hand.pop() {
-            let request = task.request;
-            let begun = true;
-            state.waiting.push_front(Task { request, begun });
+            if task.era == state.era || task.is_nobodys() {
+                let begun = true;
+                state.waiting.push_front(Task { begun, ..task });
+            }
         }
         self.note_pending(&state);
         drop(state);
@@ -217,8 +245,7 @@ impl Backlog {
     pub(super) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
         let mut state = self.state();
-        let spare = |task: &Task| matches!(task.request, Request::MakeSpare { .. });
-        state.waiting.retain(|task| !spare(task));
+        state.waiting.retain(|task| !is_ahead(&task.request));
         drop(state);
         self.news.notify_all();
     }
@@ -252,6 +279,13 @@ impl Backlog {
     }
 }
 
+impl Task {
+    /// Whether it matters whichever shard asked for it, and its answer to none.
+    fn is_nobodys(&self) -> bool {
+        matches!(self.request, Request::RemoveRing(_) | Request::Close { .. })
+    }
+}
+
 impl State {
     fn next(&mut self) -> Option<Task> {
         self.removals_if_escalated()
@@ -271,7 +305,7 @@ impl State {
         if removals.is_some() {
             return removals;
         }
-        let short = |task: &Task| !matches!(task.request, Request::MakeSpare { .. });
+        let short = |task: &Task| !is_ahead(&task.request);
         let index = self.waiting.iter().position(short)?;
         self.waiting.remove(index)
     }
@@ -311,6 +345,11 @@ impl State {
         });
         bytes.sum()
     }
+}
+
+/// Whether it is work ahead of need, which takes long and which nobody misses at the end.
+fn is_ahead(request: &Request) -> bool {
+    matches!(request, Request::MakeSpare { .. } | Request::Memory { .. })
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@ struct Inner {
     left: Condvar,
     /// The slot's lock file.
     lock: File,
+    /// The next life of the slot under the same lock.
+    successor: Mutex<Option<Incarnation>>,
 }
 
 #[derive(Debug, Default)]
@@ -53,6 +55,7 @@ impl Incarnation {
             state: Mutex::default(),
             left: Condvar::new(),
             lock,
+            successor: Mutex::default(),
         }))
     }
 
@@ -79,13 +82,32 @@ impl Incarnation {
         self.close_within(RELEASE_LIMIT)
     }
 
-    /// Closes, and unlocks the slot. Doing it again is fine.
+    /// Ends this life of the slot and begins the next, under the same lock: what was asked of the
+    /// steward before is void.
+    ///
+    /// # Errors
+    /// As [`close`](Self::close).
+    pub(crate) fn succeed(&self) -> io::Result<Self> {
+        self.close()?;
+        let next = Self::new(self.0.lock.clone());
+        *lock(&self.0.successor) = Some(next.clone());
+        Ok(next)
+    }
+
+    /// Closes it and those that succeeded it, and unlocks the slot. Doing it again is fine.
     ///
     /// # Errors
     /// As [`close`](Self::close), or what unlocking says.
     pub(crate) fn release(&self, fs: &dyn Fs) -> io::Result<()> {
-        self.close()?;
-        fs.unlock(&self.0.lock)
+        let mut last = self.clone();
+        last.close()?;
+        loop {
+            let Some(next) = lock(&last.0.successor).clone() else {
+                return fs.unlock(&last.0.lock);
+            };
+            next.close()?;
+            last = next;
+        }
     }
 
     fn close_within(&self, limit: Duration) -> io::Result<()> {
@@ -132,6 +154,20 @@ mod tests {
         assert!(incarnation.enter().is_none());
         assert!(is_free(dir.path()));
         incarnation.release(&RealFs).unwrap();
+    }
+
+    #[test]
+    fn a_release_ends_the_last_life_whoever_asks_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Incarnation::new(locked(dir.path()));
+        let second = first.succeed().unwrap();
+        let third = second.succeed().unwrap();
+        assert!(first.enter().is_none() && second.enter().is_none());
+        drop(third.enter().expect("current"));
+        assert!(!is_free(dir.path()));
+        first.release(&RealFs).unwrap();
+        assert!(third.enter().is_none());
+        assert!(is_free(dir.path()));
     }
 
     #[test]

@@ -40,21 +40,19 @@ use std::time::Duration;
 use self::backlog::{Backlog, QUEUE, Task};
 use self::fault::Faults;
 use self::lookup::Lookups;
-use self::supervision::Supervision;
 use self::supervisor::{Notice, Supervisor};
-use self::worker::text_of;
 use crate::config::Config;
 use crate::error::Error;
 use crate::io::{Fs, Reply, Request};
 use crate::router::gate::Gate;
-use crate::units::nanos;
 
 pub(crate) use self::incarnation::Incarnation;
 pub(crate) use self::keep::Rejected;
 pub(crate) use self::lookup::{Resolver, system};
 pub(crate) use self::perform::perform;
 pub(crate) use self::rebuild::{Lost, Rebuild, Rebuilt};
-pub(crate) use self::supervision::Limits;
+pub(crate) use self::supervision::{Limits, Next, Supervision};
+pub(crate) use self::worker::text_of;
 
 /// How long a stop waits for what the steward was asked to do.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
@@ -70,13 +68,8 @@ pub(crate) struct StewardOptions {
 impl StewardOptions {
     /// As configured, with the faults of the environment.
     pub(crate) fn of(config: &Config) -> Self {
-        let keys = &config.steward;
         Self {
-            limits: Limits {
-                backoff_nanos: nanos(keys.respawn_backoff),
-                respawns_max: keys.respawns_max,
-                window_nanos: nanos(keys.respawn_window),
-            },
+            limits: Limits::of(config),
             high_water_bytes: (config.total_bytes / 4).max(2 * config.segment_bytes),
             faults: Faults::from_env(),
         }
@@ -128,6 +121,14 @@ impl StewardHandle {
         })
     }
 
+    /// Begins again for another shard: what the last one asked for is not answered any more.
+    pub(crate) fn forget(&mut self) {
+        self.backlog.forget();
+        while self.arrived.0.load(Ordering::Acquire) > 0 && self.found.try_recv().is_ok() {
+            self.arrived.0.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
     /// Whether an answer waits, or work that the shard has to do itself.
     pub(crate) fn has_reply(&self) -> bool {
         self.backlog.is_pending() || self.arrived.0.load(Ordering::Acquire) > 0
@@ -154,10 +155,15 @@ impl StewardHandle {
     }
 }
 
-/// Does a task that perhaps killed stewards: here a panic becomes an answer. Spares are not filled:
-/// the shard waits meanwhile.
+/// Does a task that perhaps killed stewards: here a panic becomes an answer. Spares are not filled
+/// and no memory is brought in: the shard waits meanwhile.
 fn perform_here(fs: &dyn Fs, task: Task) -> Reply {
-    let Task { mut request, begun } = task;
+    let Task {
+        mut request, begun, ..
+    } = task;
+    if let Request::Memory { .. } = request {
+        return perform::failed(request, std::io::ErrorKind::Unsupported.into());
+    }
     if let Request::MakeSpare { fill, .. } = &mut request {
         *fill = false;
     }

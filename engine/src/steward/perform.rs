@@ -6,7 +6,7 @@ use std::path::Path;
 use super::incarnation::Incarnation;
 use super::{keep, lookup, rebuild};
 use crate::error::Error;
-use crate::io::{Between, Doomed, Fs, OpenMode, Removal, Reply, Request, SpareFile};
+use crate::io::{Between, Doomed, Fs, OpenMode, Region, Removal, Reply, Request, SpareFile};
 use crate::slot;
 use crate::slot::{OpenedSlot, Renewal, names};
 
@@ -16,6 +16,7 @@ use crate::slot::{OpenedSlot, Renewal, names};
 pub(crate) fn perform(fs: &dyn Fs, request: Request, begun: bool, between: Between<'_>) -> Reply {
     match request {
         Request::MakeSpare { .. } => Reply::Spare(make_spare(fs, request, begun, between)),
+        Request::Memory { bytes } => Reply::Memory(memory(bytes, between)),
         Request::Remove {
             dir,
             files,
@@ -87,10 +88,17 @@ fn make_spare(
     slot::make_spare(fs, &dir, generation, bytes, next, fill)
 }
 
+fn memory(bytes: usize, between: Between<'_>) -> io::Result<Region> {
+    let mut region = Region::new(bytes)?;
+    region.populate(between)?;
+    Ok(region)
+}
+
 /// The answer to a request that could not be done.
 pub(super) fn failed(request: Request, error: io::Error) -> Reply {
     match request {
         Request::MakeSpare { .. } => Reply::Spare(Err(error)),
+        Request::Memory { .. } => Reply::Memory(Err(error)),
         Request::Remove { files, .. } => Reply::Removed(Removal {
             left: files,
             error: Some(error),
@@ -282,6 +290,20 @@ mod tests {
         });
         assert!(matches!(reply, Reply::Spare(Err(_))), "{reply:?}");
         assert!(!dir.path().join("sf-0000000000000002.sfa").exists());
+    }
+
+    #[test]
+    fn memory_comes_whole_or_not_at_all() {
+        let request = || Request::Memory {
+            bytes: 2 * crate::io::HUGE,
+        };
+        let Reply::Memory(Ok(region)) = perform(&RealFs, request(), false, &mut go_on) else {
+            panic!("no memory");
+        };
+        assert_eq!(region.bytes(), 2 * crate::io::HUGE);
+        let mut stop = || Err(io::ErrorKind::Interrupted.into());
+        let reply = perform(&RealFs, request(), false, &mut stop);
+        assert!(matches!(reply, Reply::Memory(Err(_))), "{reply:?}");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! segments before newer ones, then the watermark and the manifest.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::incarnation::Incarnation;
 use super::perform::released;
@@ -20,7 +20,7 @@ use crate::slot::names::{self, DICTIONARY, MANIFEST, WATERMARK};
 use crate::slot::record::{Kind, Record};
 use crate::slot::whole;
 
-/// Old files kept of one segment.
+/// Old files kept in a slot: evidence is no reason to fill a disk.
 const BAD_COPIES_MAX: u32 = 4;
 /// Bytes read and written at once of what only the old file holds.
 const COPY_BYTES: usize = 1 << 20;
@@ -118,7 +118,7 @@ fn write_segment(fs: &dyn Fs, what: &Rebuild, lost: &Lost) -> io::Result<()> {
             fs.write_at(&file, &bytes, at)?;
             at += bytes.len() as u64;
         }
-        keep_old(fs, what, name)
+        keep_old(fs, dir, name)
     })();
     whole::finish(fs, dir, name, file, written).map(drop)
 }
@@ -144,14 +144,41 @@ fn copy_below(fs: &dyn Fs, what: &Rebuild, lost: &Lost, to: &File) -> io::Result
     Ok(())
 }
 
-/// The old file stays under another name, if there is one left and the filesystem has second names.
-fn keep_old(fs: &dyn Fs, what: &Rebuild, name: &str) -> io::Result<()> {
-    let entries = fs.entries(&what.dir)?;
+/// The old file stays under another name, unless there are enough or the filesystem has no second
+/// names.
+fn keep_old(fs: &dyn Fs, dir: &Path, name: &str) -> io::Result<()> {
+    let entries = fs.entries(dir)?;
+    let kept = entries.iter().filter(|entry| entry.name.contains(".bad-"));
+    if kept.count() >= BAD_COPIES_MAX as usize {
+        return Ok(());
+    }
     let free = |copy: &String| entries.iter().all(|entry| entry.name != *copy);
     let mut copies = (1..=BAD_COPIES_MAX).map(|n| names::copy(name, "bad", n));
     if let Some(copy) = copies.find(free) {
         // It is for people: without it nothing is lost but evidence.
-        let _ = fs.link(&what.dir.join(name), &what.dir.join(copy));
+        let _ = fs.link(&dir.join(name), &dir.join(copy));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::sys::RealFs;
+
+    #[test]
+    fn a_slot_keeps_the_first_four_bad_files_whatever_their_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = ["a.sfa", "a.sfa", "b.sfa", "c.sfa", "a.sfa", "d.sfa"];
+        for name in names {
+            std::fs::write(dir.path().join(name), name).unwrap();
+            keep_old(&RealFs, dir.path(), name).unwrap();
+        }
+        let entries = RealFs.entries(dir.path()).unwrap();
+        let mut kept: Vec<_> = entries.into_iter().map(|entry| entry.name).collect();
+        kept.retain(|name| name.contains(".bad-"));
+        kept.sort();
+        let expected = ["a.sfa.bad-1", "a.sfa.bad-2", "b.sfa.bad-1", "c.sfa.bad-1"];
+        assert_eq!(kept, expected);
+    }
 }

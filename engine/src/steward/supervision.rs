@@ -7,6 +7,9 @@
 
 use std::collections::VecDeque;
 
+use crate::config::Config;
+use crate::units::nanos;
+
 /// How often a steward may be started again. Times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
@@ -16,6 +19,18 @@ pub(crate) struct Limits {
     pub(crate) respawns_max: usize,
     /// The window.
     pub(crate) window_nanos: u64,
+}
+
+impl Limits {
+    /// As configured: for the steward, and for the shards.
+    pub(crate) fn of(config: &Config) -> Self {
+        let keys = &config.steward;
+        Self {
+            backoff_nanos: nanos(keys.respawn_backoff),
+            respawns_max: keys.respawns_max,
+            window_nanos: nanos(keys.respawn_window),
+        }
+    }
 }
 
 /// What the supervisor does now.

@@ -78,7 +78,7 @@ impl<F: Fs + 'static> Worker<F> {
 }
 
 /// What a panic said.
-pub(super) fn text_of(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn text_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no text")

@@ -62,6 +62,10 @@ pub(crate) struct SinkArgs {
     /// Most bytes of one read.
     #[arg(long, default_value_t = SinkConfig::default().read_bytes, value_name = "N")]
     read_bytes: usize,
+    /// Answer after every N messages of a read, and after the read; 1 answers each message.
+    #[arg(long, default_value_t = SinkConfig::default().ok_every, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    ok_every: u64,
     /// Role to tell clients; REPLICA and `PRIMARY_CATCHUP` refuse them.
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
@@ -156,6 +160,7 @@ impl SinkArgs {
             pin_core: self.pin_core,
             recv_buffer_bytes: self.recv_buffer_bytes,
             read_bytes: self.read_bytes,
+            ok_every: self.ok_every,
             upgrade,
             script,
             tls,

@@ -8,6 +8,7 @@ use super::records::RecordLimits;
 use super::script::Script;
 use super::tls::TlsIdentity;
 use super::watch::Watch;
+use forebay_wire::server::SessionConfig;
 use forebay_wire::upgrade::{RECV_BUFFER_BYTES_DEFAULT, UpgradePolicy};
 
 /// How far a sink looks into messages.
@@ -47,6 +48,9 @@ pub struct SinkConfig {
     /// Most bytes of one read from a socket. Over loopback 1 MiB took 13 ns of CPU time a row of 44
     /// bytes where 64 KiB took 20 (`sink::measure`).
     pub read_bytes: usize,
+    /// Messages of one read after which an OK is sent before the others are looked at; an OK is
+    /// sent after every read in any case. 1 answers every message.
+    pub ok_every: u64,
     /// Role, credentials, advertised batch size and fixed answers of the upgrade.
     pub upgrade: UpgradePolicy,
     /// Faults. With an empty one the sink is a faithful server whose knobs can be turned while it
@@ -74,6 +78,7 @@ impl Default for SinkConfig {
             pin_core: None,
             recv_buffer_bytes: RECV_BUFFER_BYTES_DEFAULT,
             read_bytes: 1024 * 1024,
+            ok_every: SessionConfig::default().ok_every,
             upgrade: UpgradePolicy::default(),
             script: None,
             tls: None,

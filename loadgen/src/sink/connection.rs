@@ -31,6 +31,7 @@ pub(super) fn serve(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
         recv_buffer_bytes: config.recv_buffer_bytes,
         recv_buffer_bytes_at_start: config.recv_buffer_bytes.min(config.read_bytes),
         message_bytes_max: config.recv_buffer_bytes,
+        ok_every: config.ok_every,
         strict: config.strict,
         durable,
         ..SessionConfig::default()

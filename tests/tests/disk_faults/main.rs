@@ -36,10 +36,11 @@ fn nobody() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 1))
 }
 
+/// What waits in the intake is lost with the process: what is counted here is the journal.
 fn connect(address: SocketAddr, root: &Path, more: &str) -> String {
     format!(
         "ws::addr={address};sf_dir={}/sf;sender_id=faults;initial_connect_retry=async;pin=off;\
-         reconnect_initial_backoff_millis=1;reconnect_max_backoff_millis=20;{more}",
+         intake=memory;reconnect_initial_backoff_millis=1;reconnect_max_backoff_millis=20;{more}",
         root.display()
     )
 }
@@ -110,6 +111,31 @@ fn what_should_stay_free_is_not_taken() {
     assert_eq!(engine_child::segments(&slot).len(), 2);
     drop(child);
     assert_eq!(drain(dir.path(), "sf_max_segment_bytes=64k;"), published);
+}
+
+/// The same with the rings in files: what was accepted and found no room in the journal arrives too.
+#[test]
+fn what_found_no_room_in_the_journal_waits_in_the_intake() {
+    let dir = loadgen::scratch();
+    let keys = "intake_ring_bytes=64k;sf_max_segment_bytes=64k;sf_append_deadline_millis=300;";
+    let in_files = |address, more: &str| {
+        connect(address, dir.path(), &format!("{keys}{more}")).replace("intake=memory;", "")
+    };
+    let text = in_files(nobody(), "sf_min_free_bytes=1000t;");
+    let mut child = EngineChild::open(&text, &[]);
+    let written = publish_until_refused(&mut child);
+    let published = child.state().get("published");
+    assert!(
+        published > written,
+        "{published} of which {written} are written"
+    );
+    drop(child);
+    let sink = sink();
+    let text = in_files(sink.addr(), "close_flush_timeout_millis=30000;");
+    let mut child = EngineChild::open(&text, &[]);
+    assert_eq!(child.ask("close"), "closed");
+    drop(child);
+    assert_eq!(sink.stop().messages, published);
 }
 
 /// Field report `polled-io-unsupported`: what was written is read back on whatever the build's disk

@@ -4,8 +4,10 @@
 use std::error::Error;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
+use core_affinity::CoreId;
 use forebay::{Engine, Producer};
 use forebay_loadgen::sink::{Sink, SinkConfig};
 
@@ -33,18 +35,30 @@ pub(super) fn appends(
         spins: false,
     };
     let (engine, mut producer) = setting.open()?;
-    let other = disturbed.then(|| Other::start(dir)).transpose()?;
     let stop = AtomicBool::new(false);
+    let (ready, started) = sync_channel(1);
     let times = std::thread::scope(|scope| {
-        if let Some(other) = other {
-            scope.spawn(|| other.work(&stop));
+        if disturbed {
+            // On the core of the shard, with all of its threads: this thread never leaves its own,
+            // and what is measured is the disk and the locks, not who gets the core.
+            scope.spawn(|| {
+                core_affinity::set_for_current(CoreId { id: core });
+                let other = Other::start(dir).map_err(|error| error.to_string());
+                let _ = ready.send(other.as_ref().err().cloned());
+                if let Ok(other) = other {
+                    other.work(&stop);
+                }
+            });
+            if let Some(reason) = started.recv()? {
+                return Err(reason.into());
+            }
         }
         let times = pace(&mut producer);
         stop.store(true, Ordering::Relaxed);
-        times
+        Ok::<_, Box<dyn Error>>(times?)
     });
     leave(engine, producer);
-    Ok(times?)
+    times
 }
 
 fn pace(producer: &mut Producer) -> Result<Vec<u64>, forebay::Error> {

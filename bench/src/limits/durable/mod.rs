@@ -3,8 +3,6 @@
 
 mod beside;
 mod ours;
-mod raw;
-mod raw_ring;
 mod report;
 
 use std::error::Error;
@@ -12,12 +10,12 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use forebay::Stage;
-use serde_json::json;
-
 use self::ours::Setting;
-use self::raw::Extents;
-use self::report::{Row, Target, quantile_micros};
+use self::report::{Row, Target};
+use super::figures::quantile_micros;
+use super::json;
+use super::raw::{self, Extents};
+use forebay::Stage;
 
 const MIB: u64 = 1 << 20;
 const FRAME_BYTES: usize = 32 << 10;
@@ -44,8 +42,8 @@ pub struct DurableOptions {
     pub only: Option<String>,
     /// Where the files go; it must be on a disk.
     pub dir: Option<PathBuf>,
-    /// Print JSON.
-    pub json: bool,
+    /// A file for the rows as JSON.
+    pub json: Option<PathBuf>,
 }
 
 type Measure = fn(&DurableOptions, &Path) -> Result<(f64, f64), Box<dyn Error>>;
@@ -127,36 +125,19 @@ pub fn run(options: &DurableOptions) -> Result<(String, bool), Box<dyn Error>> {
             target,
             pairs,
         });
-        if !options.json {
-            eprintln!("{}", rows[rows.len() - 1]);
-        }
+        eprintln!("{}", rows[rows.len() - 1]);
+    }
+    if let Some(path) = &options.json {
+        let rows: Vec<_> = rows.iter().map(Row::to_json).collect();
+        json::write(path, "durable", &rows)?;
     }
     let mut out = String::new();
-    if options.json {
-        let rows: Vec<_> = rows.iter().map(Row::to_json).collect();
-        let all = json!({"rounds": options.rounds, "mb": options.mb, "rows": rows});
-        writeln!(out, "{all:#}")?;
-    } else {
-        writeln!(
-            out,
-            "least / median / most of {} alternations",
-            options.rounds
-        )?;
-        for row in &rows {
-            writeln!(out, "{row}")?;
-        }
+    let rounds = options.rounds;
+    writeln!(out, "least / median / most of {rounds} alternations")?;
+    for row in &rows {
+        writeln!(out, "{row}")?;
     }
     Ok((out, rows.iter().all(Row::holds)))
-}
-
-/// The same numbers each time, which no disk can make smaller: xorshift64.
-fn noise() -> impl Iterator<Item = u64> {
-    let step = |x: &u64| {
-        let x = x ^ (x << 13);
-        let x = x ^ (x >> 7);
-        Some(x ^ (x << 17))
-    };
-    std::iter::successors(Some(0x9E37_79B9_7F4A_7C15), step).skip(1)
 }
 
 /// Median time of the yardstick and of `flush()`, in microseconds.
@@ -167,7 +148,7 @@ fn one_at_a_time(
 ) -> Result<(f64, f64), Box<dyn Error>> {
     let parked = !pause.is_zero();
     let count = if parked { SINGLES_PARKED } else { SINGLES };
-    let mut raw = raw::singles(dir, count, pause)?;
+    let mut raw = raw::singles(dir, count, pause, Extents::Written)?;
     let setting = Setting {
         dir,
         mode: "flush",
@@ -211,7 +192,7 @@ fn unsynced(
 ) -> Result<(f64, f64), Box<dyn Error>> {
     let bytes = options.mb * MIB;
     let count = usize::try_from(bytes / segment_bytes)?;
-    let raw = raw::groups(dir, count, segment_bytes, Extents::Fresh, false)?;
+    let raw = raw::groups(dir, count, segment_bytes, Extents::FreshBeside, false)?;
     let setting = Setting {
         dir,
         mode: "memory",

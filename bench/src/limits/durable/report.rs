@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use serde_json::{Value, json};
-
-use crate::limits::figures::{Spread, float};
+use crate::limits::figures::Spread;
+use crate::limits::json::JsonRow;
 
 /// Whether a ratio must be low or high.
 #[derive(Debug, Clone, Copy)]
@@ -40,17 +39,20 @@ impl Row {
         }
     }
 
-    pub(super) fn to_json(&self) -> Value {
-        let [raw, ours, ratio] = self.spreads().map(to_json);
-        let target = match self.target {
-            Target::AtMost(limit) => json!({"at_most": limit}),
-            Target::AtLeast(limit) => json!({"at_least": limit}),
-        };
-        let (name, unit, holds) = (self.name, self.unit, self.holds());
-        json!({
-            "name": name, "unit": unit, "yardstick": raw, "ours": ours, "ratio": ratio,
-            "target": target, "holds": holds,
-        })
+    pub(super) fn to_json(&self) -> JsonRow {
+        let [raw, ours, spread] = self.spreads();
+        JsonRow {
+            name: self.name.to_owned(),
+            unit: self.unit,
+            spread,
+            is_ratio: true,
+            target: Some(match self.target {
+                Target::AtMost(limit) => (limit, "ratio_at_most"),
+                Target::AtLeast(limit) => (limit, "ratio_at_least"),
+            }),
+            met: Some(self.holds()),
+            of: Some([ours, raw]),
+        }
     }
 }
 
@@ -71,10 +73,6 @@ impl fmt::Display for Row {
     }
 }
 
-fn to_json(spread: Spread) -> Value {
-    json!({"min": spread.least, "median": spread.median, "max": spread.most})
-}
-
 fn text(spread: Spread, digits: usize) -> String {
     let Spread {
         least,
@@ -82,19 +80,4 @@ fn text(spread: Spread, digits: usize) -> String {
         most,
     } = spread;
     format!("{least:.digits$} / {median:.digits$} / {most:.digits$}")
-}
-
-/// The value below which `share` of the times lie, in microseconds.
-pub(super) fn quantile_micros(times: &mut [u64], share: f64) -> f64 {
-    times.sort_unstable();
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an index below the length"
-    )]
-    let index = (float(times.len() as u64) * share) as usize;
-    let last = times.len().saturating_sub(1);
-    times
-        .get(index.min(last))
-        .map_or(f64::NAN, |ns| float(*ns) / 1e3)
 }

@@ -8,7 +8,7 @@ use super::world::SimIo;
 use crate::config::{Config, Durability};
 use crate::error::Error;
 use crate::io::sys::EventFd;
-use crate::producer::{Producer, ProducerOptions, Receipt};
+use crate::producer::{Producer, ProducerOptions, Receipt, Way};
 use crate::router::gate::Gate;
 use crate::router::lane::{self, Stage};
 use crate::router::region::Region;
@@ -85,11 +85,11 @@ impl Life {
     /// A producer that publishes `batches` batches, with pauses of up to `pause` nanoseconds.
     pub(crate) fn add_author(&mut self, config: &Config, batches: u32, pause: u64) -> u32 {
         let region = Region::private(config.intake.ring_bytes).expect("memory for a ring");
-        let (writer, end, lane) = lane::lane(region, None, &self.gate.herald);
+        let (writer, end, lane) = lane::lane(region, None, &self.gate.hall.herald);
         self.gate.join(Arc::clone(&lane), end);
         let options = ProducerOptions {
             append_deadline: config.append_deadline,
-            flush_limit: config.append_deadline,
+            flush_limit_least: std::time::Duration::ZERO,
             message_bytes_max: (config.segment_bytes - 32, "sf_max_segment_bytes"),
             name_bytes_max: config.max_name_bytes,
             flush_stage: Stage::Written,
@@ -98,10 +98,14 @@ impl Life {
             keys: config.producer.clone(),
             symbols_max: config.symbols_max,
         };
+        let way = Way {
+            gate: Arc::clone(&self.gate),
+            lane,
+        };
         let id = self.ledger.borrow_mut().open();
         self.authors.push(Author {
             id,
-            producer: Producer::new(options, Arc::clone(&self.gate), lane, writer),
+            producer: Producer::new(options, vec![(way, writer)]),
             receipts: Vec::new(),
             left: batches,
             pause,

@@ -95,6 +95,7 @@ impl SimSteward {
 fn name_of(request: &Request) -> &'static str {
     match request {
         Request::MakeSpare { .. } => "make a spare",
+        Request::Memory { .. } => "bring in memory",
         Request::Remove { .. } => "remove segments",
         Request::Rebuild(_) => "write files anew",
         Request::Open { .. } => "open a segment",

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-use super::{BLOCK, Region, check, retry};
+use super::{BLOCK, HUGE, Region, check, retry};
 use crate::io::fs::{Between, FILL_BYTES};
 
 /// Fills `bytes` of `file`, which are reserved, with `start` and zeros behind it. `between` is
@@ -20,7 +20,8 @@ pub(super) fn fill(
         // Where the filesystem refuses, the page cache does it.
         let _ = set_direct(file);
     }
-    let mut zeros = Region::new(FILL_BYTES)?;
+    // One huge page: see there.
+    let mut zeros = Region::new(HUGE.max(FILL_BYTES))?;
     let head = start.len().min(FILL_BYTES);
     zeros.slice_mut(0..head).copy_from_slice(&start[..head]);
     let mut done = 0;
@@ -38,7 +39,7 @@ pub(super) fn fill(
 }
 
 /// From now on the file is written around the page cache.
-fn set_direct(file: &std::fs::File) -> io::Result<()> {
+pub(super) fn set_direct(file: &std::fs::File) -> io::Result<()> {
     // SAFETY: no pointers; the descriptor is open.
     let flags = retry(|| check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) }))?;
     let flags = flags | libc::O_DIRECT;

@@ -8,12 +8,12 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{BLOCK, Memory, check, fill, free_bytes, resident, retry, unnamed};
+use super::{BLOCK, Descriptor, Memory, check, direct, fill, free_bytes, resident, retry, unnamed};
 use crate::io::fs::create_reserved_named;
 use crate::io::{Between, Entry, EntryKind, File, FileOwner, Fs, Machine, OpenMode};
 
 /// A descriptor that closes with the last handle.
-pub(crate) struct OwnedFile(pub(crate) std::fs::File);
+struct OwnedFile(Descriptor);
 
 impl FileOwner for OwnedFile {
     fn raw(&self) -> i32 {
@@ -139,7 +139,7 @@ impl Fs for RealFs {
         mut zeros: Option<Between<'_>>,
     ) -> io::Result<()> {
         if let Some(file) = unnamed::create(path)? {
-            let file = File::new(OwnedFile(file));
+            let file = File::new(OwnedFile(OwnedFd::from(file).into()));
             self.allocate(&file, bytes)?;
             match &mut zeros {
                 Some(between) => fill::fill(&std_file(&file), bytes, start, between)?,
@@ -151,6 +151,10 @@ impl Fs for RealFs {
             }
         }
         create_reserved_named(self, path, bytes, start, zeros)
+    }
+
+    fn try_direct(&self, dir: &Path) -> io::Result<()> {
+        direct::try_block(dir, BLOCK)
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {

@@ -4,16 +4,17 @@
 use std::io;
 use std::ptr::NonNull;
 
-use super::check;
+use super::{Home, check};
 use crate::io::File;
 
 /// `MADV_POPULATE_WRITE` (Linux 5.14): brings every page in, ready to be written.
-const POPULATE_WRITE: libc::c_int = 23;
+pub(super) const POPULATE_WRITE: libc::c_int = 23;
 
 /// A mapping, excluded from forked children: private and zeroed, or of a file and shared.
 pub(crate) struct Memory {
     start: NonNull<u8>,
     bytes: usize,
+    home: Home,
 }
 
 // SAFETY: plain memory owned by this value, which itself reads and writes nothing.
@@ -49,6 +50,7 @@ impl Memory {
         let memory = Self {
             start: NonNull::new(start.cast()).expect("mmap never returns null"),
             bytes,
+            home: Home::here(),
         };
         // SAFETY: the range is the mapping just made.
         check(unsafe { libc::madvise(start, bytes, libc::MADV_DONTFORK) })?;
@@ -78,6 +80,10 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        // A child has no such mapping: there may be another one in its place.
+        if !self.home.is_here() {
+            return;
+        }
         // SAFETY: mapped by `map`, and whoever used the address is gone with this value.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }

@@ -3,9 +3,12 @@
 //! Every wrapper here is small, safe to call, and the only place where its system call is made.
 
 mod bounded;
+mod descriptor;
+mod direct;
 mod event;
 mod filesystem;
 mod fill;
+mod fork;
 mod fs;
 mod futex;
 mod memory;
@@ -19,14 +22,22 @@ mod thread;
 mod unnamed;
 
 pub(crate) use bounded::read_bounded;
+pub(crate) use descriptor::Descriptor;
 pub(crate) use event::EventFd;
 pub(crate) use filesystem::{Filesystem, filesystem};
+#[cfg(any(test, feature = "internals"))]
+#[cfg_attr(
+    not(feature = "internals"),
+    allow(unused_imports, unreachable_pub, reason = "public through `internals`")
+)]
+pub use fork::fork;
+pub(crate) use fork::{Home, Registered};
 pub(crate) use fs::RealFs;
 pub(crate) use futex::{futex_wait, futex_wake};
 pub(crate) use memory::Memory;
 #[cfg(all(feature = "uring", any(test, feature = "internals")))]
 pub(crate) use pinned_io::{read_pinned, write_pinned};
-pub(crate) use region::{BLOCK, Pinned, Region};
+pub(crate) use region::{BLOCK, HUGE, Pinned, Region};
 pub(crate) use socket::Socket;
 pub(crate) use space::{filesystem_type, free_bytes};
 pub(crate) use thread::{

@@ -10,16 +10,23 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::check;
+use super::memory::POPULATE_WRITE;
+use super::{Home, check};
+use crate::io::Between;
 
 /// Alignment and granularity of direct I/O used throughout: a multiple of every common
 /// logical block size.
 pub(crate) const BLOCK: usize = 4096;
 
+/// Size of a huge page. A direct write out of ordinary pages is cut by the number of pieces that a
+/// device takes at once; one piece is one page, or one huge page.
+pub(crate) const HUGE: usize = 2 << 20;
+
 /// An anonymous private mapping, excluded from forked children.
 struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
+    home: Home,
 }
 
 // SAFETY: the mapping is plain memory owned by this value; access is governed by `Region`.
@@ -28,7 +35,22 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
+    /// Maps `bytes`, in huge pages where there are any and one fits.
     fn new(bytes: usize) -> io::Result<Self> {
+        let is_huge = bytes >= HUGE;
+        let mut mapping = Self::of(if is_huge { bytes + HUGE } else { bytes })?;
+        if is_huge {
+            mapping.align(bytes);
+        }
+        mapping.advise(libc::MADV_DONTFORK)?;
+        if is_huge {
+            // A kernel without them, or told to have none, goes on with ordinary pages.
+            let _ = mapping.advise(libc::MADV_HUGEPAGE);
+        }
+        Ok(mapping)
+    }
+
+    fn of(bytes: usize) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing else.
@@ -36,18 +58,45 @@ impl Mapping {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let mapping = Self {
+        Ok(Self {
             start: NonNull::new(start.cast()).expect("mmap never returns null"),
             bytes,
-        };
-        // SAFETY: the range is the mapping just made.
-        check(unsafe { libc::madvise(start, bytes, libc::MADV_DONTFORK) })?;
-        Ok(mapping)
+            home: Home::here(),
+        })
+    }
+
+    /// Gives back all but `bytes` from the first address that a huge page can begin at. Example:
+    /// 6 MiB at 5 MiB are to hold 4 MiB: 5..6 and 10..11 go, 6..10 stay.
+    fn align(&mut self, bytes: usize) {
+        let head = self.start.as_ptr().align_offset(HUGE);
+        let tail = self.bytes - head - bytes;
+        let start = self.start.as_ptr().wrapping_add(head);
+        for (from, count) in [
+            (self.start.as_ptr(), head),
+            (start.wrapping_add(bytes), tail),
+        ] {
+            if count > 0 {
+                // SAFETY: a part of this mapping at either end, whole pages of it, that nobody has
+                // a reference into; `start` and `bytes` leave it out from here on.
+                unsafe { libc::munmap(from.cast(), count) };
+            }
+        }
+        self.start = NonNull::new(start).expect("inside a mapping");
+        self.bytes = bytes;
+    }
+
+    fn advise(&self, advice: i32) -> io::Result<()> {
+        // SAFETY: the range is this mapping.
+        check(unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, advice) }).map(drop)
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // A child has no such mapping: there may be another one in its place.
+        if !self.home.is_here() {
+            return;
+        }
         // SAFETY: the range was mapped by `new` and nobody holds a reference into it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
@@ -65,12 +114,27 @@ impl std::fmt::Debug for Region {
 }
 
 impl Region {
-    /// Maps `bytes` (rounded up to whole blocks) of zeroed memory; pages arrive on first touch.
+    /// Maps `bytes` (rounded up to whole blocks) of zeroed memory; pages arrive on first touch,
+    /// huge ones if `bytes` is [`HUGE`] or more.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         let bytes = bytes.max(1).next_multiple_of(BLOCK);
         Ok(Self {
             mapping: Arc::new(Mapping::new(bytes)?),
         })
+    }
+
+    /// Brings all pages in, so that no later write meets one for the first time. `between` is called
+    /// between pieces of [`HUGE`] bytes; its error ends the work. What an older kernel cannot do
+    /// happens page by page later.
+    pub(crate) fn populate(&mut self, between: Between<'_>) -> io::Result<()> {
+        for at in (0..self.bytes()).step_by(HUGE) {
+            let start = self.mapping.start.as_ptr().wrapping_add(at);
+            let bytes = HUGE.min(self.bytes() - at);
+            // SAFETY: a part of the mapping; its contents stay as they are.
+            let _ = unsafe { libc::madvise(start.cast(), bytes, POPULATE_WRITE) };
+            between()?;
+        }
+        Ok(())
     }
 
     /// Size in bytes, a multiple of [`BLOCK`].
@@ -193,6 +257,67 @@ impl Pinned {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What the kernel says of the mapping that holds `address`.
+    fn flags(address: usize) -> String {
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("smaps");
+        let mut holds = false;
+        for line in maps.lines() {
+            let first = line.split(' ').next().expect("a word");
+            if let Some((from, to)) = first.split_once('-') {
+                let bound = |text| usize::from_str_radix(text, 16).expect("an address");
+                holds = (bound(from)..bound(to)).contains(&address);
+            } else if holds && first == "VmFlags:" {
+                return line.to_owned();
+            }
+        }
+        panic!("{address:x} is not mapped");
+    }
+
+    #[test]
+    fn a_large_region_begins_where_a_huge_page_can_and_asks_for_them() {
+        for bytes in [HUGE, HUGE + BLOCK, 3 * HUGE] {
+            let mut region = Region::new(bytes).expect("map");
+            let address = region.pin(0..bytes).address() as usize;
+            assert_eq!((address % HUGE, region.bytes()), (0, bytes));
+            region.slice_mut(0..1)[0] = 1;
+            region.slice_mut(bytes - 1..bytes)[0] = 2;
+            for place in [address, address + bytes - 1] {
+                assert!(flags(place).contains(" hg"), "{}", flags(place));
+            }
+        }
+    }
+
+    /// Which of the pages of `region` are in memory.
+    fn resident(region: &Region) -> Vec<bool> {
+        let pages = region.bytes() / BLOCK;
+        let mut found = vec![0; pages];
+        let start = region.pin(0..region.bytes()).address();
+        // SAFETY: the mapping is that long, and the vector has a byte for each of its pages.
+        let code = unsafe { libc::mincore(start.cast(), region.bytes(), found.as_mut_ptr()) };
+        check(code).expect("mincore");
+        found.into_iter().map(|byte: u8| byte & 1 == 1).collect()
+    }
+
+    #[test]
+    fn pages_are_brought_in_piece_by_piece_until_somebody_stops_it() {
+        let mut region = Region::new(3 * HUGE).expect("map");
+        let mut pieces = 0;
+        let stopped = region.populate(&mut || {
+            pieces += 1;
+            if pieces < 2 {
+                Ok(())
+            } else {
+                Err(io::ErrorKind::Interrupted.into())
+            }
+        });
+        assert!(stopped.is_err());
+        let pages = resident(&region);
+        let (first, last) = pages.split_at(2 * HUGE / BLOCK);
+        assert!(first.iter().all(|page| *page) && !last.iter().any(|page| *page));
+        region.populate(&mut || Ok(())).expect("to the end");
+        assert!(resident(&region).iter().all(|page| *page));
+    }
 
     #[test]
     fn a_pinned_range_outlives_its_region() {

@@ -5,7 +5,7 @@ use std::mem::size_of;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use super::{check, retry};
+use super::{Descriptor, check, retry};
 
 #[expect(
     clippy::cast_possible_truncation,
@@ -28,7 +28,7 @@ fn length<T>() -> libc::socklen_t {
 
 /// A TCP socket whose calls never wait and never raise SIGPIPE.
 #[derive(Debug)]
-pub(crate) struct Socket(OwnedFd);
+pub(crate) struct Socket(Descriptor);
 
 impl Socket {
     /// Creates a socket and starts connecting it.
@@ -42,7 +42,8 @@ impl Socket {
         // SAFETY: no pointers.
         let fd = check(unsafe { libc::socket(family, kind, 0) })?;
         // SAFETY: a fresh descriptor that nobody else owns.
-        let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        let owned = unsafe { OwnedFd::from_raw_fd(fd) };
+        let socket = Self(owned.into());
         socket.set_nodelay()?;
         let outcome = match address {
             SocketAddr::V4(v4) => {

@@ -13,7 +13,7 @@ use rustls::ClientConfig;
 
 use super::fault::Throttle;
 use super::transport::Line;
-use crate::io::sys::{EventFd, monotonic_nanos, random_u64};
+use crate::io::sys::{EventFd, Registered, monotonic_nanos, random_u64};
 use crate::io::{
     Clock, DiskOp, Done, File, Pinned, Reply, Request, Steward, Storage, Token, Transport,
 };
@@ -44,6 +44,8 @@ pub(crate) type Tap = Box<dyn FnMut(&[u8]) + Send>;
 
 /// The real world of one shard.
 pub(crate) struct UringIo {
+    /// The ring's descriptor: children close it, or the lock registered in it would be theirs too.
+    _registered: Registered,
     ring: IoUring,
     slots: Vec<Option<InFlight>>,
     /// Two per slot, for vectored writes; never moved.
@@ -81,6 +83,7 @@ impl UringIo {
             ring.submitter().register_files(&[lock.raw()])?;
         }
         Ok(Self {
+            _registered: Registered::new(ring.as_raw_fd()),
             ring,
             slots: (0..ENTRIES).map(|_| None).collect(),
             iovecs: vec![[EMPTY; 2]; ENTRIES as usize].into(),
@@ -179,6 +182,14 @@ impl UringIo {
             token: slot.token,
             result,
         });
+    }
+
+    /// Begins again for another shard: waits for everything in flight, and forgets what the last
+    /// one would have been told.
+    pub(crate) fn begin_again(&mut self) {
+        self.drain();
+        self.done.clear();
+        self.steward.forget();
     }
 
     /// Waits for everything in flight; the memory it uses is free afterwards.
@@ -327,3 +338,6 @@ impl UringIo {
         &self.gate
     }
 }
+
+#[cfg(test)]
+mod tests;

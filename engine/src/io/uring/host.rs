@@ -23,22 +23,23 @@ use glommio::io::BufferedFile;
 use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
 
 use super::UringIo;
-use crate::config::Config;
+use super::revive::Revival;
+use crate::config::{Config, Cores};
 use crate::error::Error;
 use crate::io::Clock;
 use crate::io::sys::{block_signals, name_thread};
 use crate::router::gate::{Gate, Terminal};
 use crate::shard::{Next, Remains, Shard};
+use crate::steward::{Incarnation, text_of};
 
 const REACTOR_EVERY: u64 = 50_000;
 /// Longer than any thread waits for a core. There is one task queue, so nobody waits for the
 /// preemption, and the zero sleeps look at the rings.
 const NEVER_PREEMPT: Duration = Duration::from_hours(24);
 const HEARTBEAT: Duration = Duration::from_millis(10);
-const THREAD: &str = "forebay-s0";
 
 /// A running shard.
-pub(crate) struct Hosted(ExecutorJoinHandle<Remains>);
+pub(crate) struct Hosted(ExecutorJoinHandle<Result<Remains, String>>);
 
 impl std::fmt::Debug for Hosted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -49,33 +50,61 @@ impl std::fmt::Debug for Hosted {
 impl Hosted {
     /// Waits for the shard to end.
     pub(crate) fn join(self) -> Result<Remains, Error> {
-        self.0
-            .join()
-            .map_err(|error| Error::Internal(format!("the shard's thread: {error}")))
+        let ended = self.0.join().map_err(|error| error.to_string());
+        let ended = ended.and_then(|remains| remains);
+        ended.map_err(|cause| Error::Internal(format!("the shard's thread: {cause}")))
     }
 }
 
-/// Starts the shard's thread.
-pub(crate) fn spawn(config: &Config, shard: Shard, io: UringIo) -> Result<Hosted, Error> {
+/// Cores that the calling thread may use.
+pub(crate) fn allowed_cores() -> Vec<usize> {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
-    let allowed: Vec<usize> = cores.iter().map(|core| core.id).collect();
-    let core = config
-        .core
-        .or(allowed.last().copied())
-        .filter(|_| config.pin);
+    cores.iter().map(|core| core.id).collect()
+}
+
+/// The core of a shard. A listed one is not judged here: the kernel knows better, a set of allowed
+/// cores may be wider for a thread that asks.
+fn core_of(shard: u32, cores: &Cores, allowed: &[usize]) -> Option<usize> {
+    let shard = shard as usize;
+    match cores {
+        Cores::Off => None,
+        Cores::List(list) => list.get(shard).copied(),
+        // More shards than cores share them.
+        Cores::Auto => allowed.iter().rev().cycle().nth(shard).copied(),
+    }
+}
+
+/// Starts the shard's thread; `slot` is the life of its slot that begins.
+pub(crate) fn spawn(
+    config: &Config,
+    shard: Shard,
+    io: UringIo,
+    slot: Option<Incarnation>,
+) -> Result<Hosted, Error> {
+    let cores = &config.shards.cores;
+    let allowed = allowed_cores();
+    let number = io.gate().shard;
+    let core = core_of(number, cores, &allowed);
+    let name = format!("forebay-s{number}");
     let placement = core.map_or(Placement::Unbound, Placement::Fixed);
-    let refused = format!("starting the shard on core {core:?} (allowed: {allowed:?})");
+    let refused = match core {
+        Some(core) => format!(
+            "starting shard {number} on core {core} (asked for: {cores:?}, allowed: {allowed:?})"
+        ),
+        None => format!("starting shard {number}"),
+    };
     let guard = ThreadGuard {
         gate: Arc::clone(io.gate()),
         finished: false,
     };
+    let revival = Revival::new(config, io.gate(), slot);
     // glommio reads files below /sys while it builds an executor and panics if it cannot.
     let spawned = catch_unwind(AssertUnwindSafe(|| {
         LocalExecutorBuilder::new(placement)
-            .name(THREAD)
+            .name(&name)
             .preempt_timer(NEVER_PREEMPT)
             .io_memory(64 << 10)
-            .spawn(move || host(shard, io, guard))
+            .spawn(move || host(shard, io, guard, revival))
     }));
     let reason = match spawned {
         Ok(Ok(handle)) => return Ok(Hosted(handle)),
@@ -85,7 +114,7 @@ pub(crate) fn spawn(config: &Config, shard: Shard, io: UringIo) -> Result<Hosted
     Err(Error::Unsupported {
         what: refused,
         reason,
-        remedy: "Choose an allowed core with cores=N, or pin=off; raise the limits on descriptors \
+        remedy: "Choose allowed cores with cores=, or cores=off; raise the limits on descriptors \
                  (ulimit -n) and locked memory (ulimit -l)",
     })
 }
@@ -107,10 +136,15 @@ impl Wake {
     }
 }
 
-async fn host(mut shard: Shard, mut io: UringIo, mut guard: ThreadGuard) -> Remains {
-    name_thread(THREAD);
-    block_signals();
+async fn host(
+    mut shard: Shard,
+    mut io: UringIo,
+    mut guard: ThreadGuard,
+    mut revival: Revival,
+) -> Result<Remains, String> {
     let gate = Arc::clone(io.gate());
+    name_thread(&format!("forebay-s{}", gate.shard));
+    block_signals();
     let wake = Rc::new(Wake::default());
     let heartbeat = glommio::spawn_local(heartbeat(Rc::clone(&wake)));
     let bell = glommio::spawn_local(listen(gate.bell().as_raw_fd(), Rc::clone(&wake)));
@@ -119,9 +153,23 @@ async fn host(mut shard: Shard, mut io: UringIo, mut guard: ThreadGuard) -> Rema
     glommio::timer::sleep(Duration::from_micros(100)).await;
     let mut polled = io.now();
     gate.started();
-    loop {
-        match shard.turn(&mut io) {
-            Next::Exit => break,
+    let ended = loop {
+        let next = match catch_unwind(AssertUnwindSafe(|| turn(&mut shard, &mut io))) {
+            Ok(next) => next,
+            Err(panic) => {
+                let cause = text_of(panic.as_ref()).to_owned();
+                shard = match revival.revive(shard, &mut io, cause).await {
+                    Ok(shard) => shard,
+                    Err(cause) => {
+                        guard.give_up(&cause);
+                        break Err(cause);
+                    }
+                };
+                continue;
+            }
+        };
+        match next {
+            Next::Exit => break Ok(shard),
             Next::Again => io.lend_core(),
             Next::Park(until) => {
                 gate.park();
@@ -138,8 +186,7 @@ async fn host(mut shard: Shard, mut io: UringIo, mut guard: ThreadGuard) -> Rema
             glommio::timer::sleep(Duration::ZERO).await;
             polled = io.now();
         }
-    }
-    shard.stop(&mut io);
+    };
     guard.finished = true;
     io.drain();
     wake.stopping.set(true);
@@ -147,7 +194,16 @@ async fn host(mut shard: Shard, mut io: UringIo, mut guard: ThreadGuard) -> Rema
     bell.await;
     heartbeat.await;
     drop(io);
-    shard.into_remains()
+    ended.map(Shard::into_remains)
+}
+
+/// One turn, and the end of the conversation behind the last one.
+fn turn(shard: &mut Shard, io: &mut UringIo) -> Next {
+    let next = shard.turn(io);
+    if next == Next::Exit {
+        shard.stop(io);
+    }
+    next
 }
 
 /// Lives as long as the shard's thread has work: if it ends before, because the executor could not
@@ -155,6 +211,18 @@ async fn host(mut shard: Shard, mut io: UringIo, mut guard: ThreadGuard) -> Rema
 struct ThreadGuard {
     gate: Arc<Gate>,
     finished: bool,
+}
+
+impl ThreadGuard {
+    /// The shard panicked and is not started again.
+    fn give_up(&mut self, cause: &str) {
+        self.finished = true;
+        let reason = format!(
+            "the shard panicked and is given up: {cause}. Restart the process: what is in the \
+             journal is delivered then"
+        );
+        self.gate.panicked(Terminal::local(reason));
+    }
 }
 
 impl Drop for ThreadGuard {

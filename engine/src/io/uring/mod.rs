@@ -6,10 +6,11 @@ mod fault;
 mod here;
 mod host;
 mod probe;
+mod revive;
 pub(crate) mod tls;
 mod transport;
 
 pub(crate) use driver::{Tap, UringIo};
 pub(crate) use here::run_here;
-pub(crate) use host::{Hosted, spawn};
+pub(crate) use host::{Hosted, allowed_cores, spawn};
 pub(crate) use probe::probe;

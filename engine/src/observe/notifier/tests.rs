@@ -15,17 +15,16 @@ use super::*;
 use crate::config::EventKeys;
 use crate::io::sys::EventFd;
 use crate::router::gate::{Terminal, lock};
+use crate::router::hall::Hall;
 
 fn gate(errors: usize) -> Arc<Gate> {
     let bell = EventFd::new().expect("a descriptor");
     let connections = 64;
-    Arc::new(Gate::observed(
-        bell,
-        EventKeys {
-            errors,
-            connections,
-        },
-    ))
+    let hall = Hall::new(EventKeys {
+        errors,
+        connections,
+    });
+    Arc::new(Gate::of(Arc::new(hall), 0, bell))
 }
 
 fn error(policy: Policy, text: &str) -> SenderError {
@@ -83,14 +82,14 @@ fn a_handler_that_panics_is_counted_and_its_event_is_logged() {
         connection: Some(Box::new(|_| panic!("another"))),
         ..Handlers::default()
     };
-    let mut desk = Desk::new(Arc::clone(&gate), handlers);
+    let mut desk = Desk::new(Arc::clone(&gate.hall), vec![Arc::clone(&gate)], handlers);
     let lines = logged(|| {
         for n in 0..3 {
             desk.handle_error(Arc::new(error(Policy::Abandoned, &format!("e{n}"))), n);
         }
         desk.handle_change(lost("reset"), 3);
     });
-    let stats = gate.stats();
+    let stats = gate.hall.stats();
     assert_eq!(stats.handler_panics, 4);
     assert_eq!(
         (stats.errors_delivered, stats.connection_events_delivered),
@@ -108,7 +107,11 @@ fn a_handler_that_panics_is_counted_and_its_event_is_logged() {
 fn a_dictionary_at_80_percent_is_told_once() {
     let gate = gate(16);
     gate.set_symbols_max(1000);
-    let mut desk = Desk::new(Arc::clone(&gate), Handlers::default());
+    let mut desk = Desk::new(
+        Arc::clone(&gate.hall),
+        vec![Arc::clone(&gate)],
+        Handlers::default(),
+    );
     let mut now = 0;
     let mut warnings = |symbols: u64| {
         gate.counters.symbols.set(symbols);
@@ -133,17 +136,20 @@ fn a_handler_that_blocks_holds_up_neither_the_shard_nor_the_close() {
         })),
         ..Handlers::default()
     };
-    let notifier = Notifier::spawn(&gate, handlers).expect("a thread");
-    gate.events
+    let notifier =
+        Notifier::spawn(&gate.hall, vec![Arc::clone(&gate)], handlers).expect("a thread");
+    gate.hall
+        .events
         .push(Event::Error(error(Policy::Retriable, "first")));
     in_handler.recv().expect("the handler is called");
     let start = Instant::now();
     for n in 0..10_000 {
-        gate.events
+        gate.hall
+            .events
             .push(Event::Error(error(Policy::Retriable, &n.to_string())));
     }
     assert!(start.elapsed() < Duration::from_secs(1), "pushes wait");
-    assert_eq!(gate.stats().errors_dropped, 10_000 - 16);
+    assert_eq!(gate.hall.stats().errors_dropped, 10_000 - 16);
     let start = Instant::now();
     drop(notifier);
     let waited = start.elapsed();
@@ -169,10 +175,11 @@ fn handlers_hear_every_event_in_order_and_are_done_when_the_close_returns() {
         })),
         ..Handlers::default()
     };
-    let notifier = Notifier::spawn(&gate, handlers).expect("a thread");
+    let notifier =
+        Notifier::spawn(&gate.hall, vec![Arc::clone(&gate)], handlers).expect("a thread");
     let expected: Vec<_> = (0..100).map(|n| n.to_string()).collect();
     for (n, text) in expected.iter().enumerate() {
-        gate.events.push(if n % 3 == 0 {
+        gate.hall.events.push(if n % 3 == 0 {
             Event::Connection(lost(text))
         } else {
             Event::Error(error(Policy::Retriable, text))
@@ -193,7 +200,8 @@ fn a_terminal_error_is_told_once_and_never_before_it_is_latched() {
         })),
         ..Handlers::default()
     };
-    let notifier = Notifier::spawn(&gate, handlers).expect("a thread");
+    let notifier =
+        Notifier::spawn(&gate.hall, vec![Arc::clone(&gate)], handlers).expect("a thread");
     for reason in ["first", "second"] {
         let terminal = Terminal {
             endpoint: "db:9000".to_owned(),
@@ -214,7 +222,7 @@ fn progress_is_told_when_it_changes() {
         progress: Some(Box::new(move |progress| lock(&tell).push(*progress))),
         ..Handlers::default()
     };
-    let mut desk = Desk::new(Arc::clone(&gate), handlers);
+    let mut desk = Desk::new(Arc::clone(&gate.hall), vec![Arc::clone(&gate)], handlers);
     desk.tell_progress();
     gate.counters.fsn_next.set(7);
     desk.tell_progress();
@@ -228,7 +236,11 @@ fn progress_is_told_when_it_changes() {
 #[test]
 fn the_log_has_the_level_of_the_contract_and_one_line_for_repeats() {
     let gate = gate(16);
-    let mut desk = Desk::new(Arc::clone(&gate), Handlers::default());
+    let mut desk = Desk::new(
+        Arc::clone(&gate.hall),
+        vec![Arc::clone(&gate)],
+        Handlers::default(),
+    );
     let lines = logged(|| {
         for n in 0..50 {
             desk.handle_error(Arc::new(error(Policy::Retriable, &format!("e{n}"))), n);
@@ -236,7 +248,7 @@ fn the_log_has_the_level_of_the_contract_and_one_line_for_repeats() {
         }
         desk.handle_error(Arc::new(error(Policy::Abandoned, "gone")), 50);
         gate.fail_as(Category::Fault, Terminal::local("over".to_owned()));
-        let notice = std::iter::from_fn(|| gate.events.take()).last();
+        let notice = std::iter::from_fn(|| gate.hall.events.take()).last();
         desk.handle(notice.expect("told"), 50);
         desk.next_tick = 0;
         desk.tick(WINDOW + 50);

@@ -55,13 +55,15 @@ impl Producer {
     /// between rows, all of it accepted or none (but see `rows_accepted` of
     /// [`Error::Backpressure`]).
     pub fn publish_chunk(&mut self, chunk: &Chunk<'_>) -> Result<Receipt, Error> {
-        self.publish()?;
-        self.hand_over_chunk(chunk, self.options.append_deadline)?;
+        self.begin_receipt();
+        self.publish_waiting()?;
+        self.hand_over_chunk(chunk, self.append_deadline())?;
         self.published_receipt()
     }
 
     /// As [`publish_chunk`](Self::publish_chunk), but never waits.
     pub fn try_publish_chunk(&mut self, chunk: &Chunk<'_>) -> Result<Receipt, Error> {
+        self.begin_receipt();
         self.try_flush()?;
         self.hand_over_chunk(chunk, Duration::ZERO)?;
         Ok(self.receipt())
@@ -88,7 +90,7 @@ impl Producer {
             let mut source = Sliced {
                 chunk,
                 scratch: &scratch,
-                place: self.current,
+                place: self.desk.current,
             };
             let outcome = self.publish_parts(&mut source, limit);
             outcome.map_err(|stopped| {
@@ -99,7 +101,7 @@ impl Producer {
         });
         self.scratch = scratch;
         if outcome.is_err() {
-            self.symbols.rewind_all();
+            self.desk.symbols.rewind_all();
         }
         self.next_symbols();
         outcome
@@ -111,7 +113,9 @@ impl Producer {
         // Nothing is buffered: only the cause is counted there.
         self.count_refusal(error);
         if !matches!(error, Error::Misuse(_)) {
-            self.tables[self.current].counters.refused(rows as u64);
+            self.desk.tables[self.desk.current]
+                .counters
+                .refused(rows as u64);
         }
     }
 
@@ -133,14 +137,14 @@ impl Producer {
             cells, codes, used, ..
         } = scratch;
         // Noted here once, so that sizing need not look at every cell again.
-        self.symbols.restart_uses();
+        self.desk.symbols.restart_uses();
         for (column, ids) in symbolic.zip(cells) {
             ids.clear();
             self.resolve_column(column, ids, codes)
                 .map_err(|reason| (column.name.to_owned(), reason))?;
         }
         used.clear();
-        used.extend(self.symbols.used().map(|(id, _)| id));
+        used.extend(self.desk.symbols.used().map(|(id, _)| id));
         Ok(())
     }
 

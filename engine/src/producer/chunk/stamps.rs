@@ -98,8 +98,8 @@ impl Producer {
     #[cold]
     pub(super) fn refuse_chunk(&self, chunk: &Chunk<'_>, column: &str, reason: String) -> Error {
         let rows = chunk.rows() as u64;
-        self.tables[self.current].counters.refused(rows);
-        self.gate.counters.rows_invalid.add_shared(rows);
+        self.desk.tables[self.desk.current].counters.refused(rows);
+        self.desk.gate.counters.rows_invalid.add_shared(rows);
         chunk.refused(column, reason)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Gate, lock};
-use crate::observe::{Progress, Stats};
+use crate::observe::Progress;
 use crate::router::lane::{Lane, Stage};
 
 /// Lanes that are gone and wait for their rows to be counted by another thread.
@@ -60,12 +60,9 @@ impl Gate {
                 .sum::<u64>()
     }
 
-    /// A snapshot of the counters.
-    pub(crate) fn stats(&self) -> Stats {
-        let (errors, connections) = self.events.dropped();
-        self.counters.errors_dropped.set(errors);
-        self.counters.connection_events_dropped.set(connections);
-        self.counters.stats()
+    /// `host:port` of the server that is connected.
+    pub(crate) fn endpoint(&self) -> Option<String> {
+        lock(&self.endpoint).clone()
     }
 
     /// How far frames have come.

@@ -302,6 +302,28 @@ impl Reader {
         self.region.head().store(self.head, Ordering::Release);
     }
 
+    /// Goes back to the oldest entry that is not released and takes the first `count` again; what
+    /// was noted in those behind is void. `false` if there are fewer.
+    pub(crate) fn rewind(&mut self, count: u64) -> bool {
+        self.next = self.head;
+        for _ in 0..count {
+            if self.peek().is_none() {
+                return false;
+            }
+            self.take();
+        }
+        let mut at = self.next;
+        while self.region.is_sealed() && at < self.tail_seen {
+            let (bytes, kind) = self.split_at(at);
+            if kind == KIND_DATA {
+                // SAFETY: the head of a published entry in the reader's part (see `stamp`).
+                unsafe { self.region.put_last(at + FSN_AT, 0) };
+            }
+            at += entry_bytes(bytes);
+        }
+        true
+    }
+
     /// Whether nothing is waiting to be taken (a fresh look).
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -11,6 +11,7 @@ use super::trim::Trim;
 use super::{Journal, token};
 use crate::fsn::Fsn;
 use crate::io::{BLOCK, DiskOp, Io, Token};
+use crate::shard::fault::{self, Place};
 
 const BLOCK_BYTES: u64 = BLOCK as u64;
 /// Writes in a row that may end within their first block before the file counts as broken.
@@ -247,6 +248,9 @@ impl Journal {
         };
         if io.submit(token, op).is_ok() {
             self.commit.as_mut().expect("looked at above").submitted = true;
+            if token == token::SYNC_SEGMENT {
+                fault::pass(Place::Sync);
+            }
         }
     }
 

@@ -274,6 +274,11 @@ impl Journal {
         self.last_committed().base
     }
 
+    /// First generation that was not given to a file.
+    pub(crate) fn next_generation(&self) -> Generation {
+        self.next_generation
+    }
+
     /// First FSN that the server has not confirmed.
     pub(crate) fn acked(&self) -> Fsn {
         self.acked
@@ -306,6 +311,11 @@ impl Journal {
         self.sync_wanted = wanted && self.files.is_some();
     }
 
+    /// The cap over segments, spares and dictionary is another one now.
+    pub(crate) fn set_total_bytes(&mut self, bytes: u64) {
+        self.options.total_bytes = bytes;
+    }
+
     /// Whether the engine closes: the cap and the pause between watermark records are lifted.
     pub(crate) fn close(&mut self, closing: bool) {
         self.closing = closing;
@@ -334,6 +344,7 @@ impl Journal {
         self.pump_watermark(io, now);
         self.pump_removals(io, now);
         self.pump_spares(io, now);
+        self.pump_memory(io);
     }
 
     /// An operation of the journal ended.

@@ -14,9 +14,11 @@ use std::io;
 use super::phase::Phase;
 use super::record_write::RecordWrite;
 use super::segment::Segment;
+use super::spares::extra_spares_max;
 use super::{Journal, Position, Stall, token};
 use crate::fsn::Fsn;
 use crate::io::{BLOCK, DiskOp, Io, Token};
+use crate::shard::fault::{self, Place};
 use crate::slot::segment::SegmentHeader;
 
 /// A rotation under way.
@@ -73,6 +75,10 @@ impl Journal {
         let Some(spare) = self.spares.pop_front() else {
             if !std::mem::replace(&mut self.spare_missed, true) {
                 self.gate.counters.spare_stalls.add(1);
+                if self.spares_asked > 0 {
+                    let (segment, total) = (self.options.segment_bytes, self.options.total_bytes);
+                    self.appetite.missed(extra_spares_max(segment, total));
+                }
             }
             if self.spares_asked > 0 {
                 self.gate.counters.rotation_stalls.add(1);
@@ -186,6 +192,7 @@ impl Journal {
         token: Token,
         result: io::Result<u32>,
     ) -> Result<(), String> {
+        fault::pass(Place::Rotate);
         let rotation = self
             .rotation
             .as_mut()

@@ -9,13 +9,22 @@ const RETRY_PAUSE: u64 = 200_000_000;
 /// Time without an append after which one spare is enough, in nanoseconds.
 const IDLE: u64 = 3_000_000_000;
 
-/// How many spares are wanted: as configured, but one for an engine that was idle, until it
-/// rotates.
+/// Most bytes of spares that are made ahead beyond those that are configured.
+const EXTRA_BYTES_MAX: u64 = 64 << 20;
+/// The same as a share of the cap.
+const EXTRA_SHARE: u64 = 8;
+/// Most of them.
+const EXTRA_MAX: usize = 16;
+
+/// How many spares are wanted: as configured, more after rotations that found none, but one for an
+/// engine that was idle, until it rotates.
 #[derive(Debug, Default)]
 pub(super) struct Appetite {
     published: Fsn,
     busy_at: u64,
     is_small: bool,
+    /// Beyond those configured.
+    extra: usize,
 }
 
 impl Appetite {
@@ -26,14 +35,32 @@ impl Appetite {
         }
         if now >= self.busy_at + IDLE {
             self.is_small = true;
+            self.extra = 0;
         }
-        if self.is_small { most.min(1) } else { most }
+        match most {
+            0 => 0,
+            _ if self.is_small => 1,
+            _ => most + self.extra,
+        }
     }
 
     /// A spare was used: more may be soon.
     pub(super) fn rotated(&mut self) {
         self.is_small = false;
     }
+
+    /// No spare was there when one was needed: the steward is to be further ahead, by at most
+    /// `most` more than configured.
+    pub(super) fn missed(&mut self, most: usize) {
+        self.extra = (2 * self.extra).max(2).min(most);
+    }
+}
+
+/// How many spares of `segment_bytes` may be made ahead beyond those that are configured.
+pub(super) fn extra_spares_max(segment_bytes: u64, total_bytes: u64) -> usize {
+    let bytes = EXTRA_BYTES_MAX.min(total_bytes / EXTRA_SHARE);
+    let count = bytes / segment_bytes;
+    usize::try_from(count).map_or(EXTRA_MAX, |count| count.min(EXTRA_MAX))
 }
 
 impl Journal {
@@ -53,6 +80,7 @@ impl Journal {
                 let cause = format!("making a segment (tried again): {error}");
                 self.gate.failed(&cause, false);
             }
+            Reply::Memory(answer) => self.memory.brought(answer),
             Reply::Rebuilt(answer) => self.rebuilt(answer, now),
             Reply::Removed(removal) => self.removed(removal, now),
             Reply::Renewed(answer) => self.renewed(io, answer, now),
@@ -136,5 +164,33 @@ mod tests {
         appetite.rotated();
         assert_eq!(appetite.spares(3, Fsn(10), idle + 2), 3);
         assert_eq!(appetite.spares(0, Fsn(10), idle + 2 * IDLE), 0);
+    }
+
+    #[test]
+    fn rotations_that_find_no_spare_ask_for_more_until_the_engine_is_idle() {
+        let mut appetite = Appetite::default();
+        let most = extra_spares_max(4 << 20, 8 << 30);
+        assert_eq!(most, 16);
+        let mut wanted = Vec::new();
+        for number in 1..6 {
+            appetite.missed(most);
+            wanted.push(appetite.spares(2, Fsn(number), number));
+        }
+        assert_eq!(wanted, [4, 6, 10, 18, 18]);
+        assert_eq!(appetite.spares(2, Fsn(5), 5 + IDLE), 1);
+        appetite.rotated();
+        assert_eq!(
+            appetite.spares(2, Fsn(6), 6 + IDLE),
+            2,
+            "as configured again"
+        );
+    }
+
+    #[test]
+    fn extra_spares_stay_within_64_mib_and_an_eighth_of_the_cap() {
+        assert_eq!(extra_spares_max(64 << 20, 8 << 30), 1);
+        assert_eq!(extra_spares_max(256 << 20, 8 << 30), 0);
+        assert_eq!(extra_spares_max(4 << 20, 128 << 20), 4);
+        assert_eq!(extra_spares_max(64 << 10, 8 << 30), 16);
     }
 }

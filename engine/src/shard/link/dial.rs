@@ -58,8 +58,11 @@ impl Link {
         if let Ok(addresses) = &addresses {
             self.addresses.learn(&asked.host, asked.port, addresses);
         }
-        if !matches!(self.state, State::Resolving { .. }) || asked.attempt != self.lookup {
-            return; // an answer to an attempt given up meanwhile
+        let endpoint = self.endpoints.current();
+        let same = asked.host == endpoint.host && asked.port == endpoint.port;
+        // An answer to an attempt given up meanwhile, or to a shard that panicked.
+        if !matches!(self.state, State::Resolving { .. }) || asked.attempt != self.lookup || !same {
+            return;
         }
         let cause = match addresses {
             Ok(_) => String::new(),

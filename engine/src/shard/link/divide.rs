@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::delivery::{Conversation, letter};
 use crate::fsn::Fsn;
 use crate::io::{Request, Steward};
-use crate::observe::{Category, Event, Policy, SenderError};
+use crate::observe::{Category, Policy, SenderError};
 use crate::slot::Dictionary;
 use crate::steward::Rejected;
 
@@ -152,7 +152,7 @@ impl Link {
         self.gate.counters.tables_dead_lettered.add(1);
         self.gate.counters.rows_dead_lettered.add(kept.rows);
         if kept.frame >= self.own_from {
-            self.gate.tables.dead_lettered(&kept.table, kept.rows);
+            self.gate.hall.tables.dead_lettered(&kept.table, kept.rows);
         }
         let text = format!(
             "{} rows of table {:?} are kept in {}, refused: {}",
@@ -164,6 +164,6 @@ impl Link {
         let mut error = SenderError::new(Category::SchemaMismatch, Policy::Abandoned, text);
         error.endpoint = kept.server;
         let error = error.of_frames(kept.frame, kept.frame.plus(1));
-        self.gate.events.push(Event::Error(error));
+        self.gate.tell(error);
     }
 }

@@ -6,7 +6,7 @@ use super::{Link, State};
 use crate::delivery::{End, Failure, Refusal, RoundEnd, Then};
 use crate::fsn::Fsn;
 use crate::io::Io;
-use crate::observe::{Category, ConnectionEvent, Event, Policy, SenderError};
+use crate::observe::{Category, ConnectionEvent, Policy, SenderError};
 use crate::router::gate::Terminal;
 use crate::shard::journal::Journal;
 
@@ -215,6 +215,6 @@ impl Link {
     }
 
     pub(super) fn tell(&self, event: ConnectionEvent) {
-        self.gate.events.push(Event::Connection(event));
+        self.gate.tell_change(event);
     }
 }

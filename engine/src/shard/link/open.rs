@@ -7,6 +7,7 @@ use super::{Link, RESPONSE_BYTES_MAX, State};
 use crate::delivery::Failure;
 use crate::io::Io;
 use crate::observe::ConnectionEvent;
+use crate::shard::fault::{self, Place};
 use crate::shard::journal::Journal;
 
 impl Link {
@@ -14,6 +15,7 @@ impl Link {
         let State::Upgrading { deadline, .. } = self.state else {
             return false;
         };
+        fault::pass(Place::Connect);
         let mut happened = false;
         if self.out.pending() {
             match self.out.flush(io) {

@@ -9,7 +9,7 @@ use forebay_wire::ws::{self, Event, Opcode, close};
 use super::{Link, RESPONSE_BYTES_MAX, State};
 use crate::delivery::{End, Failure};
 use crate::io::Io;
-use crate::observe::{self, Policy, SenderError};
+use crate::observe::{Policy, SenderError};
 use crate::shard::journal::Journal;
 
 /// What a message of the server leads to.
@@ -214,7 +214,7 @@ impl Link {
             // Told of when the culprit is known and kept.
             self.talk.divide(frame, refusal.table, message.to_owned());
         } else {
-            self.gate.events.push(observe::Event::Error(error));
+            self.gate.tell(error);
         }
         let failure = if refusal.policy == Policy::RetriableOther {
             Failure::Role { soon: false }

@@ -11,6 +11,7 @@ use crate::delivery::{Conversation, End, Failure};
 use crate::fsn::Fsn;
 use crate::io::{Io, Transport};
 use crate::router::gate::Gate;
+use crate::shard::fault::{self, Place};
 use crate::shard::journal::{Journal, Position};
 use crate::shard::replay::Fetch;
 use crate::slot::Dictionary;
@@ -199,14 +200,17 @@ impl Link {
             }
             budget = budget.saturating_sub(self.out.used - self.out.sent);
             match self.out.flush(io) {
-                Ok(true) => moved = true,
+                Ok(true) => {
+                    fault::pass(Place::Deliver);
+                    moved = true;
+                }
                 Ok(false) => return moved,
                 Err(error) => {
                     self.broken(io, journal, &format!("send: {error}"), now);
                     return true;
                 }
             }
-            let more = self.talk.window.sent() < journal.published();
+            let more = self.talk.window.sent() < self.limit(journal);
             if self.out.pending() || !more || budget == 0 {
                 return moved;
             }
@@ -214,12 +218,13 @@ impl Link {
     }
 
     fn fill_outbox(&mut self, io: &mut impl Io, journal: &Journal, now: u64) -> Result<(), Unsent> {
+        let limit = self.limit(journal);
         let mut skips = SKIPS_MAX;
         while self.out.used < OUTBOX_BYTES / 2 && skips > 0 {
             if self.out.position.fsn < self.talk.window.sent() {
                 skips -= 1;
             }
-            if journal.read_at(&mut self.out.position).is_none() {
+            if self.out.position.fsn >= limit || journal.read_at(&mut self.out.position).is_none() {
                 break;
             }
             let position = self.out.position;
@@ -248,6 +253,11 @@ impl Link {
             }
         }
         Ok(())
+    }
+
+    /// First frame that is not to be sent now.
+    pub(super) fn limit(&self, journal: &Journal) -> Fsn {
+        journal.published().min(self.out.gate.fence())
     }
 
     /// Queues a control frame behind what waits.

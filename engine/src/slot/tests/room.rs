@@ -11,7 +11,7 @@ fn the_caps_of_all_senders_are_compared_with_what_they_hold_and_what_is_free() {
     let disk = Disk::new();
     let _own = reopen(&disk);
     let sf_dir = options().sf_dir;
-    let look = |cap, free| check(&disk, &sf_dir, "id", (cap, free)).unwrap();
+    let look = |cap, free| check(&disk, &sf_dir, &["id".to_owned()], (cap, free)).unwrap();
     let alone = look(u64::MAX, 0).unwrap();
     assert_eq!(alone.senders, 1);
     let held = alone.used_bytes;

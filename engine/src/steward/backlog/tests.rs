@@ -36,6 +36,11 @@ impl Rig {
         self.backlog.submit(request).expect("room")
     }
 
+    fn memory(&self) {
+        let request = Request::Memory { bytes: 1 };
+        self.backlog.submit(request).expect("room");
+    }
+
     fn spare(&self, generation: u64) {
         let request = Request::MakeSpare {
             dir: PathBuf::from("/slot"),
@@ -52,7 +57,7 @@ impl Rig {
 
 /// What a task is, for comparing.
 fn what(task: Option<Task>) -> String {
-    let Some(Task { request, begun }) = task else {
+    let Some(Task { request, begun, .. }) = task else {
         return "nothing".to_owned();
     };
     let again = if begun { " again" } else { "" };
@@ -136,10 +141,11 @@ fn after_the_fall_back_all_removals_come_at_once_before_the_rest() {
 }
 
 #[test]
-fn a_stop_drops_spares_and_ends_the_worker_when_the_rest_is_done() {
+fn a_stop_drops_what_is_ahead_of_need_and_ends_the_worker_when_the_rest_is_done() {
     let rig = Rig::new(u64::MAX);
     let (backlog, worker) = (&rig.backlog, rig.backlog.hire());
     rig.spare(1);
+    rig.memory();
     rig.remove("a");
     backlog.stop();
     assert_eq!(what(backlog.take(worker)), "remove a");
@@ -169,6 +175,7 @@ fn a_spare_in_hand_lets_everything_else_pass() {
     rig.spare(1);
     assert_eq!(what(backlog.take(worker)), "spare 1");
     rig.spare(2);
+    rig.memory();
     rig.remove("a");
     assert_eq!(what(backlog.take_short(worker)), "remove a");
     assert_eq!(what(backlog.take_short(worker)), "nothing");

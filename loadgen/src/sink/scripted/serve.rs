@@ -71,6 +71,7 @@ impl<'s> Connection<'s> {
             recv_buffer_bytes,
             recv_buffer_bytes_at_start: recv_buffer_bytes.min(64 * 1024),
             message_bytes_max: recv_buffer_bytes,
+            ok_every: shared.config.ok_every,
             strict: shared.config.strict,
             durable: upgraded.durable,
             ..SessionConfig::default()

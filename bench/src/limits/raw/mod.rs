@@ -1,6 +1,9 @@
 //! What the disk gives to a loop that does nothing but write to files made before, in the shape of
 //! the engine's writes: one write at a time, group commits of [`GROUP_BYTES`].
 
+mod memory;
+mod ring;
+
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -9,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
-use super::noise;
-use super::raw_ring::RawRing;
-use crate::limits::figures::{float, nanos};
+pub(super) use self::memory::Aligned;
+use self::memory::BLOCK;
+use self::ring::RawRing;
+use super::figures::{float, nanos};
 
-const BLOCK: usize = 4096;
 /// Frames of 32 KiB that go with one group commit, in bytes.
 const GROUP_BYTES: usize = 512 << 10;
 /// Zeros are written in pieces of this size.
@@ -24,40 +27,14 @@ const FILES_AHEAD: usize = 2;
 /// What the blocks of a file are when the loop comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extents {
-    /// Reserved, never written.
+    /// Reserved before, never written.
     Fresh,
+    /// Reserved by another thread while the loop writes the file before.
+    FreshBeside,
     /// Written and flushed before.
     Written,
     /// Zero-filled by another thread while the loop writes the file before.
     FilledBeside,
-}
-
-/// Memory for direct I/O.
-pub(super) struct Aligned {
-    memory: Vec<u8>,
-    start: usize,
-    bytes: usize,
-}
-
-impl Aligned {
-    fn new(bytes: usize, random: bool) -> Self {
-        let mut memory = vec![0u8; bytes + BLOCK];
-        let start = memory.as_ptr().align_offset(BLOCK);
-        if random {
-            for (chunk, x) in memory.chunks_exact_mut(8).zip(noise()) {
-                chunk.copy_from_slice(&x.to_le_bytes());
-            }
-        }
-        Self {
-            memory,
-            start,
-            bytes,
-        }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.memory[self.start..self.start + self.bytes]
-    }
 }
 
 fn make(path: &Path, bytes: u64, written: bool) -> io::Result<File> {
@@ -86,12 +63,13 @@ fn make(path: &Path, bytes: u64, written: bool) -> io::Result<File> {
 
 /// Files one after the other, of `bytes` each.
 fn files(dir: PathBuf, count: usize, bytes: u64, extents: Extents) -> Receiver<io::Result<File>> {
-    let beside = extents == Extents::FilledBeside;
+    let beside = matches!(extents, Extents::FreshBeside | Extents::FilledBeside);
+    let filled = matches!(extents, Extents::Written | Extents::FilledBeside);
     let (ready, taken) = sync_channel(if beside { FILES_AHEAD } else { count });
     let work = move || {
         for number in 0..count {
             let path = dir.join(format!("raw-{number}"));
-            let file = make(&path, bytes, extents != Extents::Fresh);
+            let file = make(&path, bytes, filled);
             if ready.send(file).is_err() {
                 return;
             }
@@ -132,11 +110,15 @@ pub(super) fn groups(
     Ok(float(bytes) / seconds)
 }
 
-/// Time of each of `count` writes of 4 KiB with an fdatasync, with a pause before each, into blocks
-/// that were written before.
-pub(super) fn singles(dir: &Path, count: usize, pause: Duration) -> io::Result<Vec<u64>> {
+/// Time of each of `count` writes of 4 KiB with an fdatasync, with a pause before each.
+pub(super) fn singles(
+    dir: &Path,
+    count: usize,
+    pause: Duration,
+    extents: Extents,
+) -> io::Result<Vec<u64>> {
     let bytes = (count * BLOCK) as u64;
-    let file = files(dir.to_path_buf(), 1, bytes, Extents::Written);
+    let file = files(dir.to_path_buf(), 1, bytes, extents);
     let file = file.recv().map_err(io::Error::other)??;
     let block = Aligned::new(BLOCK, true);
     let mut ring = RawRing::new()?;

@@ -1,0 +1,143 @@
+//! One contender of a bout, and running it: files, server, a child that measures.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use super::figures::Figures;
+use super::raw;
+use super::server::Server;
+use crate::limits::figures::float;
+
+/// What lies in the directory when the measurement begins.
+#[derive(Debug, Clone)]
+pub(super) enum Files {
+    /// Nothing.
+    None,
+    /// A backlog left by this job, new for every measurement.
+    Backlog(Vec<String>),
+    /// The backlog of that name, which is kept for all measurements; not in the page cache.
+    Cold(&'static str),
+    /// The same, in the page cache.
+    Warm(&'static str),
+}
+
+/// A contender.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    /// What its figures are kept under.
+    pub(super) key: &'static str,
+    /// Arguments of the job. `{addr}`, `{dir}` and `{shm}` are filled in.
+    pub(super) args: Vec<String>,
+    /// The server's number of messages between two OKs; no server if there is none.
+    pub(super) ok_every: Option<u64>,
+    pub(super) files: Files,
+}
+
+/// Directories of a run, and the backlogs that are kept.
+#[derive(Debug)]
+pub(super) struct Place {
+    parent: TempDir,
+    kept: BTreeMap<&'static str, PathBuf>,
+    /// Jobs that make the backlogs to keep.
+    backlogs: BTreeMap<&'static str, Vec<String>>,
+}
+
+impl Place {
+    pub(super) fn new(
+        dir: &Path,
+        backlogs: BTreeMap<&'static str, Vec<String>>,
+    ) -> Result<Self, Box<dyn Error>> {
+        Ok(Self {
+            parent: tempfile::Builder::new()
+                .prefix("forebay-versus-")
+                .tempdir_in(dir)?,
+            kept: BTreeMap::new(),
+            backlogs,
+        })
+    }
+
+    /// Measures.
+    pub(super) fn run(&mut self, entry: &Entry) -> Result<Figures, Box<dyn Error>> {
+        let fresh = tempfile::tempdir_in(self.parent.path())?;
+        let dir = match &entry.files {
+            Files::None => fresh.path().to_owned(),
+            Files::Backlog(job) => {
+                child(job, fresh.path(), "127.0.0.1:1")?;
+                raw::evict(fresh.path())?;
+                fresh.path().to_owned()
+            }
+            Files::Cold(name) => {
+                let dir = self.backlog(name)?;
+                raw::evict(&dir)?;
+                dir
+            }
+            Files::Warm(name) => {
+                let dir = self.backlog(name)?;
+                for file in raw::segments(&dir)? {
+                    std::io::copy(&mut std::fs::File::open(file)?, &mut std::io::sink())?;
+                }
+                dir
+            }
+        };
+        let Some(ok_every) = entry.ok_every else {
+            return child(&entry.args, &dir, "127.0.0.1:1");
+        };
+        let server = Server::start(ok_every)?;
+        let figures = child(&entry.args, &dir, &server.address);
+        let (rows, bytes) = server.stop()?;
+        let mut figures = figures?;
+        if rows == 0 {
+            return Err(format!("{}: no row reached the server", entry.key).into());
+        }
+        figures.set("server_rows", float(rows));
+        figures.set("bytes_row", float(bytes) / float(rows));
+        if let Some(seconds) = figures.get("seconds") {
+            figures.set("gb_s", float(bytes) / seconds / 1e9);
+        }
+        Ok(figures)
+    }
+
+    /// The backlog of that name, made at its first use.
+    fn backlog(&mut self, name: &'static str) -> Result<PathBuf, Box<dyn Error>> {
+        if let Some(dir) = self.kept.get(name) {
+            return Ok(dir.clone());
+        }
+        let dir = self.parent.path().join(name);
+        std::fs::create_dir(&dir)?;
+        let job = self.backlogs.get(name).ok_or("no such backlog")?;
+        child(job, &dir, "127.0.0.1:1")?;
+        // What is dirty would be written first by who opens it.
+        raw::evict(&dir)?;
+        self.kept.insert(name, dir.clone());
+        Ok(dir)
+    }
+}
+
+/// Runs a job in a process of its own.
+fn child(args: &[String], dir: &Path, address: &str) -> Result<Figures, Box<dyn Error>> {
+    let shm = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() {
+        Path::new("/dev/shm")
+    } else {
+        dir
+    })?;
+    let fill_in = |arg: &String| {
+        arg.replace("{addr}", address)
+            .replace("{dir}", &dir.display().to_string())
+            .replace("{shm}", &shm.path().display().to_string())
+    };
+    let args: Vec<String> = args.iter().map(fill_in).collect();
+    let output = Command::new(std::env::current_exe()?)
+        .arg("versus-child")
+        .args(&args)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    Figures::parse(&said)
+        .filter(|_| output.status.success())
+        .ok_or_else(|| format!("{}: {} {said}", args.join(" "), output.status).into())
+}

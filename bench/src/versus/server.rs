@@ -1,0 +1,64 @@
+//! The server of a measurement: `forebay-loadgen sink --count` in a process of its own.
+//!
+//! The process is this program once more, with the same sink behind it. It ends when its input
+//! does, so none outlives the measurement, whatever becomes of that.
+
+use std::error::Error;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+
+use forebay_loadgen::sink::{Sink, SinkConfig};
+use serde_json::Value;
+
+/// What the child does.
+pub(super) fn serve(ok_every: u64) -> Result<(), Box<dyn Error>> {
+    let sink = Sink::start(SinkConfig {
+        ok_every,
+        ..SinkConfig::default()
+    })?;
+    let mut out = std::io::stdout();
+    writeln!(out, "{}", sink.addr())?;
+    out.flush()?;
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    writeln!(out, "{}", sink.stop().to_json())?;
+    Ok(())
+}
+
+/// A running server.
+#[derive(Debug)]
+pub(super) struct Server {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+    pub(super) address: String,
+}
+
+impl Server {
+    pub(super) fn start(ok_every: u64) -> Result<Self, Box<dyn Error>> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["versus-sink", &ok_every.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut out = BufReader::new(child.stdout.take().ok_or("no output")?);
+        let mut address = String::new();
+        out.read_line(&mut address)?;
+        let address = address.trim().to_owned();
+        Ok(Self {
+            child,
+            out,
+            address,
+        })
+    }
+
+    /// Ends it; answers rows and bytes of messages that it counted.
+    pub(super) fn stop(mut self) -> Result<(u64, u64), Box<dyn Error>> {
+        drop(self.child.stdin.take());
+        let mut said = String::new();
+        self.out.read_to_string(&mut said)?;
+        self.child.wait()?;
+        let totals: Value = serde_json::from_str(&said)?;
+        let number = |name: &str| totals[name].as_u64();
+        let counted = number("rows").zip(number("message_bytes"));
+        counted.ok_or_else(|| format!("the server said {said}").into())
+    }
+}

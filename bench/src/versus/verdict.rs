@@ -1,0 +1,206 @@
+//! A line of the table: ours beside a yardstick, alternately, and what the design asks of it.
+
+use serde_json::{Value, json};
+
+use crate::limits::figures::Spread;
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Target {
+    /// Nothing: for the reader.
+    None,
+    /// Ours over theirs.
+    AtLeast(f64),
+    /// Ours over theirs.
+    AtMost(f64),
+    /// Our own figure.
+    OursAtLeast(f64),
+    /// Our own figure.
+    OursAtMost(f64),
+}
+
+/// Ours and theirs of one round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Pair {
+    pub(super) ours: f64,
+    /// Nothing where the peer cannot do it.
+    pub(super) theirs: Option<f64>,
+}
+
+/// One line.
+#[derive(Debug, Clone)]
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) peer: String,
+    pub(super) unit: &'static str,
+    pub(super) target: Target,
+    pub(super) pairs: Vec<Pair>,
+}
+
+impl Line {
+    fn ours(&self) -> Spread {
+        Spread::of(self.pairs.iter().map(|pair| pair.ours))
+    }
+
+    fn theirs(&self) -> Option<Spread> {
+        let theirs: Vec<f64> = self.pairs.iter().filter_map(|pair| pair.theirs).collect();
+        (!theirs.is_empty()).then(|| Spread::of(theirs.into_iter()))
+    }
+
+    fn ratio(&self) -> Option<Spread> {
+        let ratios = self.pairs.iter();
+        let ratios = ratios.filter_map(|pair| Some(pair.ours / pair.theirs?));
+        let ratios: Vec<f64> = ratios.collect();
+        (!ratios.is_empty()).then(|| Spread::of(ratios.into_iter()))
+    }
+
+    /// Whether the median is as it should be; nothing where nothing is asked.
+    pub(super) fn met(&self) -> Option<bool> {
+        if self.pairs.is_empty() {
+            return None;
+        }
+        match self.target {
+            Target::None => None,
+            Target::AtLeast(limit) => Some(self.ratio()?.median >= limit),
+            Target::AtMost(limit) => Some(self.ratio()?.median <= limit),
+            Target::OursAtLeast(limit) => Some(self.ours().median >= limit),
+            Target::OursAtMost(limit) => Some(self.ours().median <= limit),
+        }
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let (target, kind) = match self.target {
+            Target::None => (None, None),
+            Target::AtLeast(limit) => (Some(limit), Some("ratio_at_least")),
+            Target::AtMost(limit) => (Some(limit), Some("ratio_at_most")),
+            Target::OursAtLeast(limit) => (Some(limit), Some("ours_at_least")),
+            Target::OursAtMost(limit) => (Some(limit), Some("ours_at_most")),
+        };
+        let spread = |spread: Spread| json!({"min": spread.least, "median": spread.median, "max": spread.most});
+        let ratio = self.ratio();
+        json!({
+            "name": format!("{} / {}", self.name, self.peer),
+            "ratio_median": ratio.map(|ratio| ratio.median),
+            "min": ratio.map(|ratio| ratio.least),
+            "max": ratio.map(|ratio| ratio.most),
+            "target": target,
+            "target_kind": kind,
+            "met": self.met(),
+            "unit": self.unit,
+            "ours": spread(self.ours()),
+            "theirs": self.theirs().map(spread),
+            "rounds": self.pairs.len(),
+        })
+    }
+
+    /// A row of a Markdown table; [`HEAD`] is its head.
+    pub(super) fn to_markdown(&self) -> String {
+        let dash = || "-".to_owned();
+        let ratio = self
+            .ratio()
+            .map_or_else(dash, |ratio| spread_text(ratio, ratio_text));
+        let theirs = self
+            .theirs()
+            .map_or_else(dash, |theirs| spread_text(theirs, number_text));
+        let ours = spread_text(self.ours(), number_text);
+        let target = match self.target {
+            Target::None => dash(),
+            Target::AtLeast(limit) => format!(">= {}x", ratio_text(limit)),
+            Target::AtMost(limit) => format!("<= {}x", ratio_text(limit)),
+            Target::OursAtLeast(limit) => format!("ours >= {}", number_text(limit)),
+            Target::OursAtMost(limit) => format!("ours <= {}", number_text(limit)),
+        };
+        let met = match self.met() {
+            None => "",
+            Some(true) => "yes",
+            Some(false) => "**no**",
+        };
+        format!(
+            "| {} | {} | {} | {ours} | {theirs} | {ratio} | {target} | {met} |",
+            self.name, self.unit, self.peer
+        )
+    }
+}
+
+/// Head of the Markdown table.
+pub(super) const HEAD: &str = "\
+| measure | unit | beside | ours min / median / max | theirs | ratio | target | met |
+|---|---|---|---|---|---|---|---|";
+
+fn spread_text(spread: Spread, text: fn(f64) -> String) -> String {
+    let Spread {
+        least,
+        median,
+        most,
+    } = spread;
+    format!("{} / {} / {}", text(least), text(median), text(most))
+}
+
+fn ratio_text(value: f64) -> String {
+    if value < 0.1 {
+        format!("{value:.3}")
+    } else {
+        format!("{value:.2}")
+    }
+}
+
+/// Three digits or so.
+fn number_text(value: f64) -> String {
+    match value.abs() {
+        size if size >= 1e6 => format!("{:.2} M", value / 1e6),
+        size if size >= 1e4 => format!("{:.1} k", value / 1e3),
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Line, Pair, Target};
+
+    fn line(target: Target, pairs: &[(f64, Option<f64>)]) -> Line {
+        let pair = |&(ours, theirs): &(f64, Option<f64>)| Pair { ours, theirs };
+        Line {
+            name: "rows".to_owned(),
+            peer: "official".to_owned(),
+            unit: "rows/s",
+            target,
+            pairs: pairs.iter().map(pair).collect(),
+        }
+    }
+
+    #[test]
+    fn the_median_of_the_ratios_decides_and_not_the_ratio_of_the_medians() {
+        let pairs = [(10.0, Some(1.0)), (10.0, Some(10.0)), (30.0, Some(10.0))];
+        assert_eq!(line(Target::AtLeast(3.0), &pairs).met(), Some(true));
+        assert_eq!(line(Target::AtLeast(3.1), &pairs).met(), Some(false));
+        assert_eq!(line(Target::AtMost(2.9), &pairs).met(), Some(false));
+        let json = line(Target::AtLeast(3.0), &pairs).to_json();
+        assert_eq!(
+            (json["min"].as_f64(), json["max"].as_f64()),
+            (Some(1.0), Some(10.0))
+        );
+        assert_eq!(json["ratio_median"].as_f64(), Some(3.0));
+    }
+
+    #[test]
+    fn what_a_peer_cannot_do_has_no_ratio_and_is_judged_by_our_own_figure() {
+        let pairs = [(5.0, None)];
+        assert_eq!(line(Target::OursAtLeast(5.0), &pairs).met(), Some(true));
+        assert_eq!(line(Target::OursAtMost(4.0), &pairs).met(), Some(false));
+        assert_eq!(line(Target::AtLeast(1.0), &pairs).met(), None);
+        assert_eq!(line(Target::None, &pairs).met(), None);
+        assert!(
+            line(Target::None, &pairs)
+                .to_markdown()
+                .contains("| - | - |")
+        );
+    }
+
+    #[test]
+    fn a_line_that_loses_says_so() {
+        let lost = line(Target::AtLeast(2.0), &[(1.0, Some(1.0))]).to_markdown();
+        assert!(lost.ends_with("| >= 2.00x | **no** |"), "{lost}");
+    }
+}

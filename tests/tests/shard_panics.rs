@@ -1,0 +1,268 @@
+//! The shard's task panics: thread, ring and lock live on, the slot is opened again from the disk,
+//! and every row that was accepted is delivered, in order; doubled at most where frames had been
+//! sent and not written. Real processes with `FOREBAY_FAULT_SHARD_*` in their environment.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests: a panic here is a failed test"
+)]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
+
+use engine_child::{EngineChild, State};
+
+mod engine_child;
+mod loadgen;
+
+/// Two dozen segments' worth of rows.
+const BATCHES: u64 = 400;
+const ROW_BYTES: usize = 4_000;
+
+struct Rig {
+    dir: tempfile::TempDir,
+    sink: Sink,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let dir = loadgen::scratch();
+        let sink = Sink::start(SinkConfig {
+            depth: Depth::Decode,
+            strict: true,
+            store: Some(dir.path().join("store")),
+            ..SinkConfig::default()
+        });
+        Self {
+            sink: sink.unwrap(),
+            dir,
+        }
+    }
+
+    fn connect(&self, more: &str) -> String {
+        let sf_dir = format!("sf_dir={};", self.dir.path().join("sf").display());
+        self.connect_plain(&format!("{sf_dir}sf_max_segment_bytes=64k;{more}"))
+    }
+
+    fn connect_plain(&self, more: &str) -> String {
+        format!(
+            "ws::addr={};sender_id=panics;initial_connect_retry=async;pin=off;\
+             close_flush_timeout_millis=30000;{more}",
+            self.sink.addr()
+        )
+    }
+
+    /// Checks that all rows arrived in order, repetitions aside; answers how many those are.
+    fn check_delivered(self, batches: u64) -> u64 {
+        let store = self.dir.path().join("store");
+        drop(self.sink.stop());
+        let rows = numbers(&store);
+        let mut first = Vec::new();
+        let mut next = 0;
+        for n in &rows {
+            if *n >= next {
+                first.push(*n);
+                next = n + 1;
+            }
+        }
+        assert_eq!(
+            first,
+            (0..batches).collect::<Vec<_>>(),
+            "in order, none lost"
+        );
+        rows.len() as u64 - batches
+    }
+}
+
+/// Numbers of the rows in the order in which the server stored them.
+fn numbers(store: &Path) -> Vec<u64> {
+    let text = std::fs::read_to_string(store.join("t.ndjson")).unwrap_or_default();
+    let rows = text.lines().map(|line| {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        row["n"].as_u64().unwrap()
+    });
+    rows.collect()
+}
+
+const PANIC_AT: &str = "FOREBAY_FAULT_SHARD_PANIC_AT";
+const PANIC_AFTER: &str = "FOREBAY_FAULT_SHARD_PANIC_AFTER";
+const PANICS: &str = "FOREBAY_FAULT_SHARD_PANICS";
+
+fn panics(state: &State) -> [u64; 2] {
+    ["shard_panics", "shard_restarts"].map(|name| state.get(name))
+}
+
+/// Publishes over two panics at `place`; answers how many rows arrived more than once.
+fn survive(place: &str, after: &str, keys: &str, publish: &str) -> u64 {
+    let rig = Rig::new();
+    let faults = [(PANIC_AT, place), (PANIC_AFTER, after), (PANICS, "2")];
+    let connect = rig.connect(&format!("steward_respawn_backoff_millis=50;{keys}"));
+    let mut child = EngineChild::open(&connect, &faults);
+    let said = child.ask(&format!("{publish} {BATCHES} {ROW_BYTES}"));
+    assert_eq!(said, "publishing");
+    assert_eq!(child.ask("published"), "published", "{place} {keys}");
+    let done = child.wait_until("all acked", |state| {
+        state.get("rows_acked") == BATCHES && state.get("unacked_frames") == 0
+    });
+    assert_eq!(panics(&done), [2, 2], "{place} {keys}: {done:?}");
+    assert!(done.is_ready(), "{place} {keys}: {done:?}");
+    assert_eq!(done.get("rows_published"), BATCHES, "each counted once");
+    assert_eq!(child.ask("close"), "closed", "{place} {keys}");
+    drop(child);
+    rig.check_delivered(BATCHES)
+}
+
+const INTAKES: [&str; 2] = ["intake=file;", "intake=memory;"];
+
+#[test]
+fn a_panic_while_appending_loses_nothing() {
+    for intake in INTAKES {
+        for publish in ["publish", "push"] {
+            let twice = survive("append", "90", intake, publish);
+            println!("append, {intake} {publish}: {twice} rows twice");
+        }
+    }
+}
+
+#[test]
+fn a_panic_while_rotating_loses_nothing() {
+    for intake in INTAKES {
+        // Each step of a rotation: header, two syncs, manifest, its sync.
+        for after in ["0", "1", "2", "3", "4"] {
+            let twice = survive("rotate", after, intake, "push");
+            println!("rotate, step {after}, {intake}: {twice} rows twice");
+        }
+    }
+}
+
+#[test]
+fn a_panic_while_a_sync_is_in_flight_loses_nothing() {
+    for (intake, durability) in INTAKES.iter().zip(["flush", "append"]) {
+        let keys = format!("{intake}sf_durability={durability};");
+        let twice = survive("sync", "30", &keys, "publish");
+        println!("sync, {keys}: {twice} rows twice");
+    }
+}
+
+#[test]
+fn a_panic_while_delivering_loses_nothing() {
+    for intake in INTAKES {
+        let twice = survive("deliver", "5", intake, "push");
+        println!("deliver, {intake}: {twice} rows twice");
+    }
+}
+
+#[test]
+fn a_panic_while_connecting_loses_nothing() {
+    for intake in INTAKES {
+        assert_eq!(survive("connect", "0", intake, "push"), 0, "{intake}");
+    }
+}
+
+#[test]
+fn a_panic_during_close_loses_nothing_and_costs_no_pause() {
+    for intake in INTAKES {
+        let rig = Rig::new();
+        let faults = [(PANIC_AT, "close"), (PANIC_AFTER, "1"), (PANICS, "3")];
+        // A pause would be as long as the test's patience.
+        let connect = rig.connect(&format!("steward_respawn_backoff_millis=60000;{intake}"));
+        let mut child = EngineChild::open(&connect, &faults);
+        assert_eq!(
+            child.ask(&format!("push {BATCHES} {ROW_BYTES}")),
+            "publishing"
+        );
+        assert_eq!(child.ask("published"), "published");
+        let start = Instant::now();
+        assert_eq!(child.ask("close"), "closed");
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(20), "{took:?}");
+        drop(child);
+        rig.check_delivered(BATCHES);
+    }
+}
+
+#[test]
+fn a_shard_that_is_down_says_so_and_producers_get_back_pressure() {
+    let rig = Rig::new();
+    let faults = [
+        (PANIC_AT, "append"),
+        (PANIC_AFTER, "10"),
+        (PANICS, "1"),
+        // Printing one takes longer than the producer waits.
+        ("RUST_BACKTRACE", "0"),
+    ];
+    let keys = "steward_respawn_backoff_millis=4000;intake_ring_bytes=64k;\
+                sf_append_deadline_millis=200;";
+    let mut child = EngineChild::open(&rig.connect(keys), &faults);
+    let said = child.ask(&format!("push {BATCHES} {ROW_BYTES}"));
+    assert_eq!(said, "publishing");
+    let refused = child.ask("published");
+    assert!(refused.contains("Restarting"), "{refused}");
+    assert!(
+        refused.contains("the rows stay with the producer"),
+        "{refused}"
+    );
+    let down = child.state();
+    assert_eq!(panics(&down), [1, 0]);
+    let why = "shard 0: it panicked and is started again after a pause: injected";
+    assert!(!down.is_ready() && down.reasons.contains(why), "{down:?}");
+    assert_eq!(down.get("connected"), 0);
+    let accepted = down.get("published");
+    assert!(accepted > 10 && accepted < BATCHES, "{accepted}");
+    let up = child.wait_until("all acked", |state| state.get("rows_acked") == accepted);
+    assert_eq!(panics(&up), [1, 1]);
+    assert!(up.is_ready(), "{up:?}");
+    assert_eq!(child.ask("close"), "closed");
+    drop(child);
+    rig.check_delivered(accepted);
+}
+
+#[test]
+fn six_panics_in_a_minute_are_the_end_and_the_next_start_delivers() {
+    for intake in INTAKES {
+        let rig = Rig::new();
+        let faults = [(PANIC_AT, "append"), (PANIC_AFTER, "20")];
+        let connect = rig.connect(&format!("steward_respawn_backoff_millis=20;{intake}"));
+        let mut child = EngineChild::open(&connect, &faults);
+        child.publish(BATCHES, ROW_BYTES);
+        let ended = child.wait_until("the end", |state| panics(state) == [6, 5]);
+        let start = Instant::now();
+        let refused = child.ask("published");
+        assert!(start.elapsed() < Duration::from_secs(1), "woken: {start:?}");
+        assert!(refused.contains("given up: injected"), "{refused}");
+        assert!(!ended.is_ready(), "{ended:?}");
+        assert!(child.state().reasons.contains("given up"), "{ended:?}");
+        let flushed = child.state().get("published");
+        assert!(flushed >= 5 * 20, "{flushed}");
+        let closed = child.ask("close");
+        assert!(closed.starts_with("error: "), "{closed}");
+        drop(child);
+        // What flush() returned for is there; the one that was refused may be.
+        let mut child = EngineChild::open(&connect, &[]);
+        child.wait_until("all acked", |state| state.get("unacked_frames") == 0);
+        assert_eq!(child.ask("close"), "closed");
+        drop(child);
+        let rows = numbers(&rig.dir.path().join("store"));
+        let most = rows.iter().max().unwrap() + 1;
+        assert!((flushed..=flushed + 1).contains(&most), "{flushed}, {most}");
+        rig.check_delivered(most);
+    }
+}
+
+#[test]
+fn in_memory_mode_a_panic_is_the_end_and_says_what_is_lost() {
+    let rig = Rig::new();
+    let faults = [(PANIC_AT, "append"), (PANIC_AFTER, "10")];
+    let mut child = EngineChild::open(&rig.connect_plain(""), &faults);
+    let said = child.ask(&format!("push {BATCHES} {ROW_BYTES}"));
+    assert_eq!(said, "publishing");
+    let refused = child.ask("published");
+    assert!(refused.contains("without sf_dir"), "{refused}");
+    assert!(
+        refused.contains("that were not acked are lost"),
+        "{refused}"
+    );
+    assert_eq!(panics(&child.state()), [1, 0]);
+}
