@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use forebay::Producer;
-use forebay::internals::InstantLoop;
+use forebay_bench::world::World;
 use forebay_loadgen::quotes::Quotes;
 
 const BATCH: u64 = 1000;
@@ -48,48 +48,26 @@ fn rows(producer: &mut Producer, quotes: &Quotes, from: u64) {
     }
 }
 
-struct World {
-    shard: InstantLoop,
-    producer: Producer,
-    quotes: Quotes,
-    _dir: tempfile::TempDir,
+/// A world that has seen some frames, and what fills them.
+fn started() -> (World, Quotes) {
+    let (mut world, quotes) = (World::new(1), Quotes::new(1_700_000_000_000_000_000));
+    for _ in 0..100 {
+        frame(&mut world, &quotes);
+    }
+    (world, quotes)
 }
 
-impl World {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let connect = format!(
-            "ws::addr=127.0.0.1:1;sf_dir={};sf_max_segment_bytes=64m;sf_max_total_bytes=1g;",
-            dir.path().display()
-        );
-        let shard = InstantLoop::open(&connect).expect("open");
-        let producer = shard.producer().expect("memory for a ring");
-        let quotes = Quotes::new(1_700_000_000_000_000_000);
-        let mut world = Self {
-            shard,
-            producer,
-            quotes,
-            _dir: dir,
-        };
-        for _ in 0..100 {
-            world.frame();
-        }
-        world
-    }
-
-    fn frame(&mut self) {
-        rows(&mut self.producer, &self.quotes, 0);
-        self.producer.try_publish().expect("the ring has room");
-        self.shard.turn();
-    }
+fn frame(world: &mut World, quotes: &Quotes) {
+    rows(world.producer(), quotes, 0);
+    world.publish();
 }
 
 /// Frames within one segment allocate nothing; a rotation may (file names, a spare).
 fn allocations() {
-    let mut world = World::new();
+    let (mut world, quotes) = started();
     let (before, published) = (ALLOCATIONS.load(Ordering::Relaxed), world.shard.stats());
     for _ in 0..1000 {
-        world.frame();
+        frame(&mut world, &quotes);
     }
     let count = ALLOCATIONS.load(Ordering::Relaxed) - before;
     let stats = world.shard.stats();
@@ -106,24 +84,23 @@ fn append(c: &mut Criterion) {
     allocations();
     let mut group = c.benchmark_group("append");
     group.throughput(Throughput::Elements(BATCH));
-    let mut world = World::new();
+    let (mut world, quotes) = started();
     group.bench_function("rows of a 1,000-row batch (row API)", |b| {
         b.iter_custom(|count| {
             let mut spent = Duration::ZERO;
             for _ in 0..count {
                 let start = Instant::now();
-                rows(black_box(&mut world.producer), &world.quotes, 0);
+                rows(black_box(world.producer()), &quotes, 0);
                 spent += start.elapsed();
                 // Publishing is the only way to empty the buffer; it is not measured here.
-                world.producer.try_publish().expect("room");
-                world.shard.turn();
+                world.publish();
             }
             spent
         });
     });
-    let mut world = World::new();
+    let (mut world, quotes) = started();
     group.bench_function("rows, publish, one turn of the shard", |b| {
-        b.iter(|| world.frame());
+        b.iter(|| frame(&mut world, &quotes));
     });
     group.finish();
 }

@@ -1,6 +1,9 @@
 //! Measurements of Forebay: what `forebay-bench` prints, and helpers of the criterion benches.
 
+pub mod count;
 pub mod limits;
 pub mod ok_probe;
+pub mod quotes;
 pub mod turn;
 pub mod versus;
+pub mod world;

@@ -16,7 +16,10 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use forebay::{ColumnId, ColumnType, Engine, Error, Producer, Symbol, TableId, TimestampNanos};
+use forebay::{
+    Chunk, ColumnId, ColumnType, Engine, Error, Nulls, Pressure, Producer, Symbol, TableId,
+    TimestampNanos,
+};
 use forebay_loadgen::sink::{Sink, SinkConfig};
 use forebay_tests::seeds::scale;
 
@@ -189,13 +192,12 @@ impl Strace {
     }
 }
 
+const SPINNING: &str = "idle=spin;intake_ring_bytes=64k;";
+
 /// A counting server; `more` engine keys. The shard never parks.
 fn spinning(sink: SinkConfig, more: &str) -> (Sink, Engine) {
     let sink = Sink::start(sink).unwrap();
-    let engine = connect(
-        sink.addr(),
-        &format!("idle=spin;intake_ring_bytes=64k;{more}"),
-    );
+    let engine = connect(sink.addr(), &format!("{SPINNING}{more}"));
     until("connected", || engine.stats().connected == 1);
     (sink, engine)
 }
@@ -206,6 +208,8 @@ struct Feed {
     table: TableId,
     columns: [ColumnId; 3],
     symbols: [Symbol; 3],
+    /// What every refusal must say.
+    pressure: Option<fn(Pressure) -> bool>,
 }
 
 impl Feed {
@@ -224,6 +228,7 @@ impl Feed {
             table,
             columns,
             symbols,
+            pressure: None,
         };
         // Makes the designated timestamp's column.
         feed.row(0);
@@ -251,7 +256,13 @@ impl Feed {
             }
             match self.producer.try_flush_at(done.0) {
                 Ok(()) => done.0 += 1,
-                Err(Error::Backpressure { .. }) => done.1 += 1,
+                Err(Error::Backpressure { pressure, .. }) => {
+                    assert!(
+                        self.pressure.is_none_or(|right| right(pressure)),
+                        "{pressure:?}"
+                    );
+                    done.1 += 1;
+                }
                 Err(error) => panic!("{error}"),
             }
             assert!(self.producer.headroom() <= 64 << 10);
@@ -261,66 +272,128 @@ impl Feed {
     }
 }
 
-/// `n` flushes with the ring and the journal as they come, a tenth of it in refusals at the full
-/// cap, and in flushes over broken connections.
-fn contract(n: u64, trace: bool) {
-    let check = |what: &str, did: Did| {
-        println!("{what}: {did:?}");
-        assert_eq!(did.allocations, 0, "{what}: {did:?}");
-        // Under strace being stopped counts as a sleep; without a system call there is no other.
-        assert!(trace || did.sleeps == 0, "{what}: {did:?}");
-        assert!(
-            did.system_calls.is_none_or(|calls| calls == 0),
-            "{what}: {did:?}"
-        );
-        assert!(did.faults < 100, "{what}: {did:?}");
-        did
-    };
-    let dir = scratch();
-    let journal = |name: &str| format!("sf_dir={};", dir.path().join(name).display());
+/// What no thread that must not stall may do.
+fn check(what: &str, traced: bool, did: Did) -> Did {
+    println!("{what}: {did:?}");
+    assert_eq!(did.allocations, 0, "{what}: {did:?}");
+    // Under strace being stopped counts as a sleep; without a system call there is no other.
+    assert!(traced || did.sleeps == 0, "{what}: {did:?}");
+    let calls = did.system_calls;
+    assert!(calls.is_none_or(|calls| calls == 0), "{what}: {did:?}");
+    assert!(did.faults < 100, "{what}: {did:?}");
+    did
+}
 
-    let (sink, engine) = spinning(SinkConfig::default(), &journal("steady"));
+/// `n` flushes with the ring and the journal as they come, with more `keys`.
+fn as_they_come(n: u64, trace: bool, keys: &str) {
+    let dir = scratch();
+    let journal = format!("sf_dir={};{keys}", dir.path().display());
+    let (sink, engine) = spinning(SinkConfig::default(), &journal);
     let did = watched(&engine, trace, Feed::warm(&engine), |feed| feed.flush(n, 0));
-    assert_eq!(check("flushes", did).accepted, n);
+    assert_eq!(check(&format!("flushes {keys}"), trace, did).accepted, n);
     engine.close().expect("drained");
     drop(sink);
+}
 
-    let n = n / 10;
-    // Nobody listens, so the journal fills up, then the ring.
-    let small = "idle=spin;intake_ring_bytes=64k;sf_max_segment_bytes=64k;sf_max_total_bytes=128k;\
-                 close_flush_timeout_millis=0;";
-    let engine = connect(free_address(), small);
-    let did = watched(&engine, trace, Feed::warm(&engine), |feed| feed.flush(0, n));
-    assert_eq!(check("refusals at the cap", did).refused, n);
+/// `n` refusals at the full cap of an engine whose server does not listen, or does not answer.
+fn at_the_cap(n: u64, trace: bool, connected: bool) {
+    let small = "sf_max_segment_bytes=64k;sf_max_total_bytes=128k;close_flush_timeout_millis=0;";
+    let (sink, engine) = if connected {
+        let mute = SinkConfig {
+            script: Some("message 0.. -> hold 3600s".parse().unwrap()),
+            ..SinkConfig::default()
+        };
+        let (sink, engine) = spinning(mute, small);
+        (Some(sink), engine)
+    } else {
+        let keys = format!("{SPINNING}{small}");
+        (None, connect(free_address(), &keys))
+    };
+    let feed = Feed {
+        pressure: Some(if connected {
+            |pressure| pressure == Pressure::Publishing
+        } else {
+            |pressure| matches!(pressure, Pressure::Reconnecting { .. })
+        }),
+        ..Feed::warm(&engine)
+    };
+    let did = watched(&engine, trace, feed, |feed| feed.flush(0, n));
+    let what = format!("refusals at the cap, connected: {connected}");
+    assert_eq!(check(&what, trace, did).refused, n);
     assert!(engine.status().shards[0].is_full);
     assert!(engine.close().is_err(), "no server has confirmed anything");
+    drop(sink);
+}
 
+/// `n` flushes while the connection breaks some twenty times.
+fn over_reconnects(n: u64, trace: bool) {
+    let dir = scratch();
     let broken = SinkConfig {
         drop_after: Some(n / 20),
         ..SinkConfig::default()
     };
-    let (sink, engine) = spinning(broken, &journal("broken"));
+    let (sink, engine) = spinning(broken, &format!("sf_dir={};", dir.path().display()));
     let did = watched(&engine, trace, Feed::warm(&engine), |feed| feed.flush(n, 0));
-    assert_eq!(check("flushes over reconnects", did).accepted, n);
-    engine.wait_acked(producing::PATIENCE).expect("delivered");
-    assert!(
-        engine.stats().reconnects_succeeded >= 10,
-        "{:?}",
-        engine.stats()
-    );
+    assert_eq!(check("flushes over reconnects", trace, did).accepted, n);
+    engine
+        .wait_acked(10 * producing::PATIENCE)
+        .expect("delivered");
+    let stats = engine.stats();
+    assert!(stats.reconnects_succeeded >= 10, "{stats:?}");
     engine.close().expect("drained");
     drop(sink);
 }
 
-#[test]
-fn a_warm_producer_neither_allocates_nor_sleeps() {
-    contract(200_000 * scale(), false);
+/// `n` chunks of three rows each; one is built, and published again and again.
+fn chunks(n: u64, trace: bool) {
+    let (sink, engine) = spinning(SinkConfig::default(), "");
+    let mut feed = Feed::warm(&engine);
+    let handles = feed.symbols;
+    let mut chunk = Chunk::new("quotes");
+    let built = chunk
+        .symbols("sym", &handles, Nulls::NONE)
+        .and_then(|chunk| chunk.symbol_codes("side", &[0, 1, 0], &["B", "S"], Nulls::NONE))
+        .and_then(|chunk| chunk.f64("bid", &[1.25, 1.5, 1.75], Nulls::NONE))
+        .and_then(|chunk| chunk.i64("size", &[1, 2, 3], Nulls::NONE))
+        .and_then(|chunk| chunk.at_nanos(&[1, 2, 3]));
+    built.unwrap();
+    // Takes up the symbols of `side`.
+    feed.producer.try_publish_chunk(&chunk).unwrap();
+    let did = watched(&engine, trace, feed, |feed| {
+        let mut done = (0, 0);
+        while done.0 < n {
+            match feed.producer.try_publish_chunk(&chunk) {
+                Ok(_) => done.0 += 1,
+                Err(Error::Backpressure { .. }) => done.1 += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        done
+    });
+    assert_eq!(check("chunks", trace, did).accepted, n);
+    engine.close().expect("drained");
+    drop(sink);
+}
+
+fn contract(n: u64, trace: bool) {
+    as_they_come(n, trace, "");
+    as_they_come(n, trace, "row_seq=seq;receive_time=received;");
+    at_the_cap(n, trace, false);
+    at_the_cap(n, trace, true);
+    over_reconnects(n, trace);
+    chunks(n, trace);
 }
 
 #[test]
+fn a_warm_producer_neither_allocates_nor_sleeps() {
+    contract(50_000 * scale(), false);
+}
+
+/// By hand with `FOREBAY_SCALE=5`: ten million of each.
+#[test]
 #[ignore = "needs strace, and a minute"]
-fn a_warm_producer_makes_no_system_call_in_ten_million_flushes() {
-    contract(10_000_000, true);
+fn a_warm_producer_makes_no_system_call_in_millions_of_calls_of_each_kind() {
+    contract(2_000_000 * scale(), true);
 }
 
 /// The instruments see what there is to see.

@@ -109,7 +109,7 @@ impl Producer {
     /// which otherwise is looked at on the next row only. Never waits; without buffered rows it
     /// costs one comparison.
     pub fn tick(&mut self) -> Result<(), Error> {
-        if self.rows() > 0 && !self.row_open && self.is_too_old() {
+        if self.rows() > 0 && !self.row_open() && self.is_too_old() {
             self.try_flush()?;
         }
         Ok(())

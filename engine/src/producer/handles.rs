@@ -13,14 +13,23 @@ const NO_ID: u32 = u32::MAX;
 struct Handle {
     text: Box<str>,
     hash: u64,
-    /// In the present table, or [`NO_ID`].
+}
+
+/// What the present table knows of a handle.
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    /// In the table, or [`NO_ID`].
     id: u32,
+    /// The uses among which it was last noted.
+    uses: u64,
 }
 
 /// Handles are numbered from 0; each knows its text, and its id where the table has one.
 #[derive(Debug, Default)]
 pub(super) struct Handles {
     all: Vec<Handle>,
+    /// One for each of `all`, apart from them so that a row touches little memory.
+    cells: Vec<Cell>,
     index: HashTable<u32>,
 }
 
@@ -42,8 +51,8 @@ impl Handles {
         self.all.push(Handle {
             text: text.into(),
             hash,
-            id: NO_ID,
         });
+        self.cells.push(Cell { id: NO_ID, uses: 0 });
         let all = &self.all;
         self.index
             .insert_unique(hash, handle, |handle| all[*handle as usize].hash);
@@ -56,13 +65,25 @@ impl Handles {
     /// If there is no such handle.
     #[inline]
     pub(super) fn id(&self, handle: u32) -> Option<u32> {
-        let id = self.all[handle as usize].id;
+        let id = self.cells[handle as usize].id;
         (id != NO_ID).then_some(id)
+    }
+
+    /// Its id, if it was [noted](Self::note) among these uses.
+    #[inline]
+    pub(super) fn noted(&self, handle: u32, uses: u64) -> Option<u32> {
+        let cell = self.cells.get(handle as usize)?;
+        (cell.uses == uses).then_some(cell.id)
+    }
+
+    /// Its id stands among the batch's symbols, for as long as the uses have this number.
+    pub(super) fn note(&mut self, handle: u32, uses: u64) {
+        self.cells[handle as usize].uses = uses;
     }
 
     /// The table has `id` for it.
     pub(super) fn set(&mut self, handle: u32, id: u32) {
-        self.all[handle as usize].id = id;
+        self.cells[handle as usize].id = id;
     }
 
     /// How many there are, and the bytes of their texts.
@@ -79,8 +100,8 @@ impl Handles {
     /// The table holds fewer than `known` symbols now.
     #[cold]
     pub(super) fn forget(&mut self, known: usize) {
-        for handle in self.all.iter_mut().filter(|h| h.id as usize >= known) {
-            handle.id = NO_ID;
+        for cell in self.cells.iter_mut().filter(|c| c.id as usize >= known) {
+            cell.id = NO_ID;
         }
     }
 }

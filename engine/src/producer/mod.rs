@@ -97,7 +97,8 @@ pub struct Producer {
     elsewhere: usize,
     /// The last position that was accepted.
     position: Option<u64>,
-    row_open: bool,
+    /// Table of the row under construction, or [`TableId::NONE`].
+    open: TableId,
     plan: Plan,
     scratch: Scratch,
     pieces: Pieces,
@@ -126,7 +127,7 @@ impl Producer {
             others: desks.collect(),
             elsewhere: 0,
             position: None,
-            row_open: false,
+            open: TableId::NONE,
             plan: Plan::default(),
             scratch: Scratch::default(),
             pieces: Pieces::default(),

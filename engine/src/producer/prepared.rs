@@ -9,13 +9,36 @@ use forebay_wire::types::ColumnType;
 
 use super::Producer;
 use super::names::{check_column, check_symbol};
+use super::table::Table;
 use crate::error::Error;
 
 /// A table, from [`Producer::prepare`].
+///
+/// Producer and place in one number, so that one comparison tells whether a column belongs to the
+/// open row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct TableId {
-    pub(super) owner: u32,
-    pub(super) index: u32,
+pub struct TableId(u64);
+
+impl TableId {
+    /// No table of any producer.
+    pub(super) const NONE: Self = Self(u64::MAX);
+
+    pub(super) fn new(owner: u32, place: usize) -> Self {
+        let place = u32::try_from(place).expect("tables are bounded");
+        Self(u64::from(owner) << 32 | u64::from(place))
+    }
+
+    /// The producer that gave it.
+    #[inline]
+    fn owner(self) -> u64 {
+        self.0 >> 32
+    }
+
+    /// Its place in that producer.
+    #[inline]
+    fn place(self) -> usize {
+        usize::try_from(self.0 & u64::from(u32::MAX)).expect("32 bits")
+    }
 }
 
 /// A column of a table, from [`Producer::prepare_column`].
@@ -39,7 +62,9 @@ macro_rules! put {
         #[inline]
         pub fn $name(&mut self, column: ColumnId, $($arg: $ty),*) -> Result<&mut Self, Error> {
             let push = $push;
-            let fits = matches!(column.ty, $(ColumnType::$column)|*);
+            let fits = |buffer: &ColumnBuffer| {
+                matches!(buffer.column_type(), $(ColumnType::$column)|*)
+            };
             self.put(column, fits, move |buffer| { push(buffer, $($arg),*); Ok(()) })
         }
     };
@@ -50,10 +75,7 @@ impl Producer {
     pub fn prepare(&mut self, table: &str) -> Result<TableId, Error> {
         self.not_in_a_row()?;
         self.go_to_table(table)?;
-        Ok(TableId {
-            owner: self.desk.id,
-            index: u32::try_from(self.desk.current).expect("tables are bounded"),
-        })
+        Ok(self.desk.tables[self.desk.current].id)
     }
 
     /// Looks a column up once, for the `put_` calls. A column that a batch never sets is sent as
@@ -65,7 +87,7 @@ impl Producer {
         ty: ColumnType,
     ) -> Result<ColumnId, Error> {
         self.not_in_a_row()?;
-        if !self.sit_where(|desk| desk.id == table.owner) {
+        if !self.sit_where(|desk| u64::from(desk.id) == table.owner()) {
             return Err(Error::Misuse("a table of another producer"));
         }
         if ty == ColumnType::LongArray {
@@ -74,7 +96,7 @@ impl Producer {
             ));
         }
         let limit = self.options.name_bytes_max;
-        let place = &mut self.desk.tables[table.index as usize];
+        let place = &mut self.desk.tables[table.place()];
         // A name that is known was checked when it was new, but for the designated timestamp's.
         let known = if name.is_empty() {
             Err(names::NameError::Empty.to_string())
@@ -141,6 +163,9 @@ impl Producer {
         self.warm_pieces(rows);
         let desk = &mut *self.desk;
         desk.symbols.warm();
+        let symbolic = desk.tables.iter().map(Table::symbol_columns).max();
+        let symbols = desk.symbols.len();
+        self.scratch.warm(rows, symbolic.unwrap_or(0), symbols);
         let columns = desk.tables.iter().map(|table| table.columns.len().max(16));
         self.plan.reserve(columns.sum());
         desk.lane.ledger.reserve();
@@ -149,7 +174,7 @@ impl Producer {
 
     fn not_in_a_row(&self) -> Result<(), Error> {
         self.home.check()?;
-        if self.row_open {
+        if self.row_open() {
             return Err(Error::Misuse(
                 "prepare while a row is open: call at(), at_now() or discard_row() first",
             ));
@@ -161,26 +186,23 @@ impl Producer {
     #[inline]
     pub fn row(&mut self, table: TableId) -> Result<&mut Self, Error> {
         self.home.check()?;
-        if self.row_open || table.owner != self.desk.id {
+        if self.row_open() || table.owner() != u64::from(self.desk.id) {
             self.go_to_prepared(table)?;
         }
-        let desk = &mut *self.desk;
-        desk.current = table.index as usize;
-        desk.tables[desk.current].begin_row();
-        desk.symbol_mark = desk.symbols.mark();
-        self.row_open = true;
+        self.desk.current = table.place();
+        self.begin_row();
         Ok(self)
     }
 
     /// Goes to the desk of a prepared table.
     #[cold]
     fn go_to_prepared(&mut self, table: TableId) -> Result<(), Error> {
-        if self.row_open {
+        if self.row_open() {
             return Err(Error::Misuse(
                 "row() while a row is open: call at(), at_now() or discard_row() first",
             ));
         }
-        if !self.sit_where(|desk| desk.id == table.owner) {
+        if !self.sit_where(|desk| u64::from(desk.id) == table.owner()) {
             return Err(Error::Misuse("a table of another producer"));
         }
         Ok(())
@@ -190,97 +212,128 @@ impl Producer {
     fn put(
         &mut self,
         column: ColumnId,
-        fits: bool,
+        fits: impl Fn(&ColumnBuffer) -> bool,
         push: impl FnOnce(&mut ColumnBuffer) -> Result<(), PushError>,
     ) -> Result<&mut Self, Error> {
-        let here = self.is_here(column);
-        let table = &mut self.desk.tables[self.desk.current];
-        match table.slot(column.index) {
-            Some(buffer) if here && fits => match push(buffer) {
+        if !self.is_here(column) {
+            return self.misplaced();
+        }
+        // The buffer says what fits, not the handle, though they agree: `push` asks it the same
+        // once more, and the compiler sees that.
+        let desk = &mut *self.desk;
+        match desk.tables[desk.current].slot(column.index) {
+            Some(buffer) if fits(buffer) => match push(buffer) {
                 Ok(()) => Ok(self),
-                Err(error) => Err(self.refuse_put(column, error.to_string())),
+                Err(error) => self.refuse_value(column, error),
             },
-            _ => Err(self.misput(column, here, fits)),
+            _ => self.misput(column),
         }
     }
 
     /// Whether the column belongs to the table of the open row.
     #[inline]
     fn is_here(&self, column: ColumnId) -> bool {
-        self.row_open
-            && column.table.owner == self.desk.id
-            && column.table.index as usize == self.desk.current
+        column.table == self.open
     }
 
+    // What follows is off the way of a row that is taken: kept out of line, and the last thing that
+    // its caller does, so that the way itself saves no registers.
+
     #[cold]
-    fn foreign_symbol(&mut self, column: ColumnId) -> Error {
+    fn foreign_symbol(&mut self, column: ColumnId) -> Result<&mut Self, Error> {
         if self.is_here(column) {
-            return self.refuse_put(column, "a symbol of another producer".to_owned());
+            return Err(self.refuse_put(column, "a symbol of another producer".to_owned()));
         }
-        self.misput(column, false, false)
+        self.misplaced()
     }
 
     #[cold]
+    fn refuse_value(&mut self, column: ColumnId, error: PushError) -> Result<&mut Self, Error> {
+        Err(self.refuse_put(column, error.to_string()))
+    }
+
     fn refuse_put(&mut self, column: ColumnId, reason: String) -> Error {
-        let column = &self.desk.tables[self.desk.current].columns[usize::from(column.index)];
-        let name = column.name.clone();
+        let name = self.column_name(column);
         self.refuse_row(&name, reason)
     }
 
+    fn column_name(&self, column: ColumnId) -> String {
+        let columns = &self.desk.tables[self.desk.current].columns;
+        columns[usize::from(column.index)].name.clone()
+    }
+
+    /// A put that does not belong to the open row.
     #[cold]
-    fn misput(&mut self, column: ColumnId, here: bool, fits: bool) -> Error {
-        if !self.row_open {
-            return Error::Misuse("put before row()");
+    fn misplaced(&mut self) -> Result<&mut Self, Error> {
+        if !self.row_open() {
+            return Err(Error::Misuse("put before row()"));
         }
-        if !here {
-            self.discard_row();
-            return Error::Misuse("a column of another table or producer; the row is left out");
-        }
-        let reason = if fits {
+        self.discard_row();
+        Err(Error::Misuse(
+            "a column of another table or producer; the row is left out",
+        ))
+    }
+
+    /// A value of another type, or a second one.
+    #[cold]
+    fn misput(&mut self, column: ColumnId) -> Result<&mut Self, Error> {
+        let table = &self.desk.tables[self.desk.current];
+        let set_before = table.columns[usize::from(column.index)].buffer.rows() != table.rows;
+        let reason = if set_before {
             "the row has this column already".to_owned()
         } else {
             format!("is {:?} and cannot take this value", column.ty)
         };
-        self.refuse_put(column, reason)
+        Err(self.refuse_put(column, reason))
     }
 
     /// A SYMBOL.
     #[inline]
     pub fn put_symbol(&mut self, column: ColumnId, symbol: Symbol) -> Result<&mut Self, Error> {
-        if symbol.owner != self.id {
-            return Err(self.foreign_symbol(column));
+        if symbol.owner != self.id || !self.is_here(column) {
+            return self.foreign_symbol(column);
         }
-        let id = match self.desk.symbols.id_of(symbol.id) {
-            Some(id) => id,
-            None => self.new_put(column, symbol)?,
-        };
-        let put = self.put(column, column.ty == ColumnType::Symbol, |buffer| {
-            buffer.push_symbol(id);
-            Ok(())
-        })?;
-        put.desk.symbols.mark_used(id);
-        Ok(put)
+        match self.desk.symbols.noted(symbol.id) {
+            Some(id) => self.put_cell(column, id),
+            None => self.put_first(column, symbol),
+        }
     }
 
-    /// The id of a symbol that the table of ids does not hold yet.
-    #[cold]
-    fn new_put(&mut self, column: ColumnId, symbol: Symbol) -> Result<u32, Error> {
-        if !self.is_here(column) {
-            return Err(self.misput(column, false, false));
+    #[inline]
+    fn put_cell(&mut self, column: ColumnId, id: u32) -> Result<&mut Self, Error> {
+        let fits = |buffer: &ColumnBuffer| buffer.column_type() == ColumnType::Symbol;
+        self.put(column, fits, |buffer| {
+            buffer.push_symbol(id);
+            Ok(())
+        })
+    }
+
+    /// A symbol that this batch has not used yet.
+    #[inline(never)]
+    fn put_first(&mut self, column: ColumnId, symbol: Symbol) -> Result<&mut Self, Error> {
+        if let Some(id) = self.cell_of_symbol(symbol) {
+            return self.put_cell(column, id);
         }
-        if let Some(id) = self.id_of(symbol) {
-            return Ok(id);
-        }
-        let name = &self.desk.tables[self.desk.current].columns[usize::from(column.index)].name;
-        let name = name.clone();
+        let name = self.column_name(column);
         Err(self.refuse_symbol(&name))
     }
 
-    /// The id of a symbol of this producer; `None` if the slot has no room for it.
+    /// The id of a symbol of this producer, noted as used; `None` if the slot has no room for it.
     #[inline]
-    pub(super) fn id_of(&mut self, symbol: Symbol) -> Option<u32> {
-        let known = self.desk.symbols.id_of(symbol.id);
-        known.or_else(|| self.new_symbol(|symbols| symbols.add_handle(symbol.id)))
+    pub(super) fn cell_of_symbol(&mut self, symbol: Symbol) -> Option<u32> {
+        let noted = self.desk.symbols.noted(symbol.id);
+        noted.or_else(|| self.first_cell_of(symbol))
+    }
+
+    /// The same of a symbol that this batch has not used yet.
+    #[inline(never)]
+    fn first_cell_of(&mut self, symbol: Symbol) -> Option<u32> {
+        if let Some(id) = self.desk.symbols.cell_of(symbol.id) {
+            return Some(id);
+        }
+        let id = self.new_symbol(|symbols| symbols.add_handle(symbol.id))?;
+        self.desk.symbols.mark_used(id);
+        Some(id)
     }
 
     /// The id of a text, noted as used; `None` if the slot has no room for it.
@@ -306,9 +359,15 @@ impl Producer {
     put!(
         /// An INT.
         put_i32(value: i32) Int, ColumnBuffer::push_i32);
-    put!(
-        /// A LONG, DATE, TIMESTAMP or `TIMESTAMP_NANOS`, in the column's unit.
-        put_i64(value: i64) Long | Date | Timestamp | TimestampNanos, ColumnBuffer::push_i64);
+    /// A LONG, DATE, TIMESTAMP or `TIMESTAMP_NANOS`, in the column's unit.
+    #[inline]
+    pub fn put_i64(&mut self, column: ColumnId, value: i64) -> Result<&mut Self, Error> {
+        self.put(column, ColumnBuffer::takes_i64, |buffer| {
+            buffer.push_i64(value);
+            Ok(())
+        })
+    }
+
     put!(
         /// A FLOAT.
         put_f32(value: f32) Float, ColumnBuffer::push_f32);
@@ -345,9 +404,8 @@ impl Producer {
         bits: u64,
         precision: u8,
     ) -> Result<&mut Self, Error> {
-        self.put(column, column.ty == ColumnType::Geohash, |buffer| {
-            buffer.push_geohash(bits, precision)
-        })
+        let fits = |buffer: &ColumnBuffer| buffer.column_type() == ColumnType::Geohash;
+        self.put(column, fits, |buffer| buffer.push_geohash(bits, precision))
     }
 
     /// A DECIMAL64 or DECIMAL128: `unscaled / 10^scale`.
@@ -357,7 +415,7 @@ impl Producer {
         unscaled: i128,
         scale: u8,
     ) -> Result<&mut Self, Error> {
-        let fits = column.ty.decimal_limits().is_some();
+        let fits = |buffer: &ColumnBuffer| buffer.column_type().decimal_limits().is_some();
         self.put(column, fits, |buffer| buffer.push_decimal(unscaled, scale))
     }
 
@@ -369,9 +427,8 @@ impl Producer {
         unscaled: [u8; 32],
         scale: u8,
     ) -> Result<&mut Self, Error> {
-        self.put(column, column.ty == ColumnType::Decimal256, |buffer| {
-            buffer.push_decimal(unscaled, scale)
-        })
+        let fits = |buffer: &ColumnBuffer| buffer.column_type() == ColumnType::Decimal256;
+        self.put(column, fits, |buffer| buffer.push_decimal(unscaled, scale))
     }
 
     /// A `DOUBLE_ARRAY`: the length of each dimension, outermost first, and the elements.
@@ -381,8 +438,10 @@ impl Producer {
         shape: &[usize],
         values: &[f64],
     ) -> Result<&mut Self, Error> {
-        self.put(column, column.ty == ColumnType::DoubleArray, |buffer| {
-            buffer.push_double_array(shape, values.iter().copied())
+        let fits = |buffer: &ColumnBuffer| buffer.column_type() == ColumnType::DoubleArray;
+        let values = values.iter().copied();
+        self.put(column, fits, |buffer| {
+            buffer.push_double_array(shape, values)
         })
     }
 }

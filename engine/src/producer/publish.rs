@@ -228,7 +228,7 @@ impl Producer {
     pub(super) fn check_open(&self) -> Result<(), Refused> {
         // Before anything is written: in a child the ring is not there.
         self.home.check().map_err(Refused::Never)?;
-        if self.row_open {
+        if self.row_open() {
             return Err(Refused::Never(Error::Misuse(
                 "publish while a row is open: call at(), at_now() or discard_row() first",
             )));

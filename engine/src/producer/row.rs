@@ -10,6 +10,7 @@ use forebay_wire::types::ColumnType;
 
 use super::Producer;
 use super::names::{check_column, check_length, same};
+use super::prepared::TableId;
 use super::table::Table;
 use super::timestamp::Timestamp;
 use crate::error::Error;
@@ -23,18 +24,31 @@ impl Producer {
     #[inline]
     pub fn table(&mut self, name: &str) -> Result<&mut Self, Error> {
         self.home.check()?;
-        if self.row_open {
+        if self.row_open() {
             return Err(Error::Misuse(
                 "table() while a row is open: call at(), at_now() or \
                                       discard_row() first",
             ));
         }
         self.go_to_table(name)?;
-        let desk = &mut *self.desk;
-        desk.tables[desk.current].begin_row();
-        desk.symbol_mark = desk.symbols.mark();
-        self.row_open = true;
+        self.begin_row();
         Ok(self)
+    }
+
+    /// Begins a row of the current table.
+    #[inline]
+    pub(super) fn begin_row(&mut self) {
+        let desk = &mut *self.desk;
+        let table = &mut desk.tables[desk.current];
+        table.begin_row();
+        desk.symbol_mark = desk.symbols.mark();
+        self.open = table.id;
+    }
+
+    /// Whether a row is begun and not completed.
+    #[inline]
+    pub(super) fn row_open(&self) -> bool {
+        self.open != TableId::NONE
     }
 
     /// Makes `name` the current table.
@@ -79,8 +93,10 @@ impl Producer {
         let desk = &mut *self.desk;
         let counters = desk.gate.hall.tables.of(name);
         desk.lane.ledger.add(Arc::clone(&counters));
-        desk.tables.push(Table::new(name, counters));
-        desk.current = desk.tables.len() - 1;
+        desk.current = desk.tables.len();
+        let mut table = Table::new(name, counters);
+        table.id = TableId::new(desk.id, desk.current);
+        desk.tables.push(table);
         Ok(())
     }
 
@@ -100,7 +116,32 @@ impl Producer {
         ty: ColumnType,
         push: impl FnOnce(&mut ColumnBuffer) -> Result<(), PushError>,
     ) -> Result<&mut Self, Error> {
-        if !self.row_open {
+        if self.row_open() && !name.is_empty() {
+            let table = &mut self.desk.tables[self.desk.current];
+            if let Some(buffer) = table.expected(name, ty) {
+                return match push(buffer) {
+                    Ok(()) => Ok(self),
+                    Err(error) => self.refuse_value_of(name, error),
+                };
+            }
+        }
+        self.set_elsewhere(name, ty, push)
+    }
+
+    #[cold]
+    fn refuse_value_of(&mut self, name: &str, error: PushError) -> Result<&mut Self, Error> {
+        Err(self.refuse_row(name, error.to_string()))
+    }
+
+    /// The same for a column that is not the next one, for a new one, and for what is refused.
+    #[inline(never)]
+    fn set_elsewhere(
+        &mut self,
+        name: &str,
+        ty: ColumnType,
+        push: impl FnOnce(&mut ColumnBuffer) -> Result<(), PushError>,
+    ) -> Result<&mut Self, Error> {
+        if !self.row_open() {
             return Err(Error::Misuse("a column before table()"));
         }
         if name.is_empty() {
@@ -135,11 +176,11 @@ impl Producer {
 
     /// Takes the row under construction back, if there is one.
     pub fn discard_row(&mut self) {
-        if self.row_open {
+        if self.row_open() {
             let desk = &mut *self.desk;
             desk.tables[desk.current].drop_row();
             desk.symbols.rewind(desk.symbol_mark);
-            self.row_open = false;
+            self.open = TableId::NONE;
         }
     }
 
@@ -166,7 +207,7 @@ impl Producer {
             Timestamp::Micros(value) => (ColumnType::Timestamp, value),
             Timestamp::Nanos(value) => (ColumnType::TimestampNanos, value),
         };
-        if !self.row_open {
+        if !self.row_open() {
             return Err(Error::Misuse("at() before table()"));
         }
         if value < 0 {
@@ -187,7 +228,7 @@ impl Producer {
     /// Completes the row with the present time: with `at_now=client` (the default with `sf_dir`)
     /// the time of this call, else the server stamps it when it arrives.
     pub fn at_now(&mut self) -> Result<(), Error> {
-        if !self.row_open {
+        if !self.row_open() {
             return Err(Error::Misuse("at_now() before table()"));
         }
         if self.options.keys.stamp_at_now {
@@ -209,7 +250,7 @@ impl Producer {
         }
         match self.desk.tables[self.desk.current].end_row() {
             Ok(()) => {
-                self.row_open = false;
+                self.open = TableId::NONE;
                 self.desk.rows += 1;
                 if self.auto_flush {
                     return self.after_row();

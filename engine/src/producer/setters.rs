@@ -50,16 +50,17 @@ impl Producer {
     /// A SYMBOL: text that repeats, stored once. At most 1 MiB.
     #[inline]
     pub fn symbol(&mut self, name: &str, value: &str) -> Result<&mut Self, Error> {
-        if !self.row_open {
+        if !self.row_open() {
             return Err(Error::Misuse("a column before table()"));
         }
-        if let Err(reason) = check_symbol(value.len()) {
-            return Err(self.refuse_row(name, reason));
+        match self.desk.symbols.cell(value) {
+            Some(id) => self.set_cell(name, id),
+            None => self.set_new_symbol(name, value),
         }
-        let id = match self.desk.symbols.cell(value) {
-            Some(id) => id,
-            None => self.new_cell(name, value)?,
-        };
+    }
+
+    #[inline]
+    fn set_cell(&mut self, name: &str, id: u32) -> Result<&mut Self, Error> {
         self.set(name, ColumnType::Symbol, |buffer| {
             buffer.push_symbol(id);
             Ok(())
@@ -68,12 +69,15 @@ impl Producer {
 
     /// Takes up a symbol that is new to this producer as a cell of the open row.
     #[cold]
-    fn new_cell(&mut self, column: &str, value: &str) -> Result<u32, Error> {
+    fn set_new_symbol(&mut self, column: &str, value: &str) -> Result<&mut Self, Error> {
+        if let Err(reason) = check_symbol(value.len()) {
+            return Err(self.refuse_row(column, reason));
+        }
         let Some(id) = self.new_symbol(|symbols| symbols.add(value)) else {
             return Err(self.refuse_symbol(column));
         };
         self.desk.symbols.mark_used(id);
-        Ok(id)
+        self.set_cell(column, id)
     }
 
     /// Leaves the row out: the slot has no room for its symbol.

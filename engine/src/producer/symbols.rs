@@ -17,8 +17,10 @@ use super::names::same_bytes;
 
 /// Most symbols of a producer: the slot's dictionary takes no more.
 const SYMBOLS_MAX: usize = 1_000_000;
-/// Places of the cache, a power of two: 4 KiB, which stay in the first level.
+/// Places of the cache, a power of two; those in use are all of it that is touched.
 const CACHE_PLACES: usize = 1024;
+/// Longest text whose ends are all of it.
+const ENDS_BYTES: usize = 16;
 
 #[derive(Debug)]
 struct Symbol {
@@ -41,14 +43,15 @@ pub(super) struct Mark {
 pub(super) struct Symbols {
     hasher: FixedState,
     index: HashTable<u32>,
-    /// Ids by [`place`], of symbols seen last. Any id may stand anywhere, also one of a table
-    /// before: the text decides.
-    cache: Box<[u32; CACHE_PLACES]>,
+    /// Symbols seen last.
+    cache: Box<[Seen; CACHE_PLACES]>,
     entries: Vec<Symbol>,
     text: Vec<u8>,
     used: Vec<u32>,
     used_bytes: usize,
     batch: u64,
+    /// Changes with the batch, and when uses are taken back.
+    uses: u64,
     /// Which of this producer's tables it is.
     number: u16,
     /// Dictionary epoch of the slot at its begin.
@@ -65,12 +68,16 @@ impl Default for Symbols {
         Self {
             hasher: FixedState::with_seed(crate::io::sys::random_u64()),
             index: HashTable::new(),
-            cache: Box::new([0; CACHE_PLACES]),
+            cache: vec![Seen::default(); CACHE_PLACES]
+                .into_boxed_slice()
+                .try_into()
+                .expect("as many places"),
             entries: Vec::new(),
             text: Vec::new(),
             used: Vec::new(),
             used_bytes: 0,
             batch: 1,
+            uses: 1,
             number: 0,
             epoch: 0,
             grown: VecDeque::new(),
@@ -84,29 +91,31 @@ impl Symbols {
     /// The id of `text`, noted as used by this batch; `None` if it is not in the table.
     #[inline]
     pub(super) fn cell(&mut self, text: &str) -> Option<u32> {
-        let place = place(text.as_bytes());
-        let id = self.cache[place];
-        if let Some(symbol) = self.entries.get_mut(id as usize)
-            && self
-                .text
-                .get(symbol.start..symbol.start + symbol.bytes)
-                .is_some_and(|known| same_bytes(known, text.as_bytes()))
-        {
-            if symbol.batch != self.batch {
-                symbol.batch = self.batch;
-                self.used_bytes += symbol.bytes;
-                self.used.push(id);
-            }
-            return Some(id);
+        let ends = Ends::of(text.as_bytes());
+        let seen = &self.cache[ends.place()];
+        if seen.uses == self.uses && seen.ends() == ends && text.len() <= ENDS_BYTES {
+            return Some(seen.id);
         }
-        self.cell_uncached(text, place)
+        self.cell_again(text, ends)
     }
 
-    #[cold]
-    fn cell_uncached(&mut self, text: &str, place: usize) -> Option<u32> {
-        let id = self.find(text)?;
-        self.cache[place] = id;
+    /// The same for the first time in a batch, and for a long text.
+    #[inline(never)]
+    fn cell_again(&mut self, text: &str, ends: Ends) -> Option<u32> {
+        let id = self.cache[ends.place()].id;
+        let known = self.entries.get(id as usize).is_some_and(|symbol| {
+            let bytes = self.text.get(symbol.start..symbol.start + symbol.bytes);
+            bytes.is_some_and(|bytes| same_bytes(bytes, text.as_bytes()))
+        });
+        let id = if known { id } else { self.find(text)? };
         self.mark_used(id);
+        self.cache[ends.place()] = Seen {
+            first: ends.first,
+            last: ends.last,
+            uses: self.uses,
+            bytes: ends.bytes,
+            id,
+        };
         Some(id)
     }
 
@@ -159,6 +168,11 @@ impl Symbols {
         self.grown.reserve(64);
     }
 
+    /// Symbols that may be used without allocating: those of the table, and those with a handle.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len() + self.handles.size().0
+    }
+
     /// Symbols of the table that the slot may not have yet, given how many entries the shard took.
     pub(super) fn pending(&mut self, taken: u64) -> usize {
         while let Some((_, count)) = self.grown.pop_front_if(|(entries, _)| *entries <= taken) {
@@ -201,6 +215,7 @@ impl Symbols {
 
     /// Forgets uses after the mark, and the symbols that they brought: their row was left out.
     pub(super) fn rewind(&mut self, mark: Mark) {
+        self.uses += 1;
         for id in self.used.drain(mark.used..) {
             let symbol = &mut self.entries[id as usize];
             symbol.batch = 0;
@@ -243,6 +258,7 @@ impl Symbols {
     /// The batch under construction lists nothing yet: its symbols are noted anew.
     pub(super) fn restart_uses(&mut self) {
         self.batch += 1;
+        self.uses += 1;
         self.used.clear();
         self.used_bytes = 0;
     }
@@ -263,6 +279,20 @@ impl Symbols {
         let found = self.find(self.handles.text(handle))?;
         self.handles.set(handle, found);
         Some(found)
+    }
+
+    /// As [`cell_of`](Self::cell_of) if this batch has used the handle already.
+    #[inline]
+    pub(super) fn noted(&self, handle: u32) -> Option<u32> {
+        self.handles.noted(handle, self.uses)
+    }
+
+    /// As [`id_of`](Self::id_of), noted as used by this batch.
+    pub(super) fn cell_of(&mut self, handle: u32) -> Option<u32> {
+        let id = self.id_of(handle)?;
+        self.mark_used(id);
+        self.handles.note(handle, self.uses);
+        Some(id)
     }
 
     /// As [`add`](Self::add), the text of a handle.
@@ -292,17 +322,56 @@ impl Symbols {
     }
 }
 
-/// The place of a symbol in the cache, by its length and its ends: all of it up to 16 bytes.
-#[inline]
-fn place(text: &[u8]) -> usize {
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let (first, last) = match (text.first_chunk::<8>(), text.last_chunk::<8>()) {
-        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
-        _ => short_ends(text),
-    };
-    let mixed = (first ^ last.rotate_left(29) ^ text.len() as u64).wrapping_mul(FACTOR);
-    // The upper bits depend on all of the lower ones.
-    usize::try_from(mixed >> 54).expect("10 bits") % CACHE_PLACES
+/// A symbol seen before. Any may stand anywhere, also one of a table before: it counts as it is
+/// only among the uses in which it was noted, else the table decides.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    first: u64,
+    last: u64,
+    uses: u64,
+    bytes: u32,
+    id: u32,
+}
+
+impl Seen {
+    #[inline]
+    fn ends(&self) -> Ends {
+        let Self {
+            first, last, bytes, ..
+        } = *self;
+        Ends { first, last, bytes }
+    }
+}
+
+/// Length, first and last bytes of a text: all of it up to [`ENDS_BYTES`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Ends {
+    first: u64,
+    last: u64,
+    bytes: u32,
+}
+
+impl Ends {
+    #[inline]
+    fn of(text: &[u8]) -> Self {
+        let (first, last) = match (text.first_chunk::<8>(), text.last_chunk::<8>()) {
+            (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+            _ => short_ends(text),
+        };
+        // Longer than a symbol may be: not a length that one has.
+        let bytes = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        Self { first, last, bytes }
+    }
+
+    /// Where in the cache.
+    #[inline]
+    fn place(self) -> usize {
+        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mixed = self.first ^ self.last.rotate_left(29) ^ u64::from(self.bytes);
+        // The upper bits depend on all of the lower ones.
+        let mixed = mixed.wrapping_mul(FACTOR);
+        usize::try_from(mixed >> 54).expect("10 bits") % CACHE_PLACES
+    }
 }
 
 /// The ends of a text of less than 8 bytes.
@@ -385,6 +454,38 @@ mod tests {
     }
 
     #[test]
+    fn a_handle_is_noted_once_a_batch_and_anew_after_its_row_was_left_out() {
+        let mut symbols = Symbols::default();
+        let handles = ["x", "y"].map(|text| symbols.handle(text).unwrap());
+        assert_eq!(symbols.cell_of(handles[0]), None);
+        assert_eq!(["x", "y"].map(|text| cell(&mut symbols, text)), [0, 1]);
+        symbols.next_batch(1, 0);
+        assert_eq!(symbols.cell_of(handles[1]), Some(1));
+        let mark = symbols.mark();
+        assert_eq!(
+            handles.map(|handle| symbols.cell_of(handle)),
+            [Some(0), Some(1)]
+        );
+        assert_eq!(symbols.used_size(), (2, 2));
+        symbols.rewind(mark);
+        assert_eq!(symbols.used_size(), (1, 1));
+        assert_eq!(
+            handles.map(|handle| symbols.cell_of(handle)),
+            [Some(0), Some(1)]
+        );
+        assert_eq!(
+            symbols.used().collect::<Vec<_>>(),
+            [(1, &b"y"[..]), (0, b"x")]
+        );
+        symbols.next_batch(2, 0);
+        assert_eq!(symbols.used_size(), (0, 0));
+        assert_eq!(symbols.cell_of(handles[0]), Some(0));
+        assert_eq!(symbols.used().collect::<Vec<_>>(), [(0, &b"x"[..])]);
+        symbols.next_batch(3, 1);
+        assert_eq!(symbols.cell_of(handles[0]), None, "a new table");
+    }
+
+    #[test]
     fn a_handle_outlives_tables_and_rows_that_were_left_out() {
         let mut symbols = Symbols::default();
         let handle = symbols.handle("x").unwrap();
@@ -443,7 +544,7 @@ mod tests {
     #[test]
     fn symbols_that_rows_alternate_between_have_places_of_their_own() {
         let mut places: Vec<usize> = (0..64)
-            .map(|n| place(format!("SYM{n:04}").as_bytes()))
+            .map(|n| Ends::of(format!("SYM{n:04}").as_bytes()).place())
             .collect();
         places.sort_unstable();
         places.dedup();

@@ -7,6 +7,7 @@ use forebay_wire::encode::ColumnBuffer;
 use forebay_wire::types::ColumnType;
 
 use super::names::same;
+use super::prepared::TableId;
 use crate::observe::TableCounters;
 
 /// Most columns of a table block (protocol.md section 10.7).
@@ -26,6 +27,8 @@ pub(super) struct Column {
 /// A table's columns and how many whole rows they hold.
 #[derive(Debug)]
 pub(super) struct Table {
+    /// Its handle; [`TableId::NONE`] for a part of a batch.
+    pub(super) id: TableId,
     pub(super) name: String,
     pub(super) columns: Vec<Column>,
     pub(super) rows: usize,
@@ -47,6 +50,7 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn new(name: &str, counters: Arc<TableCounters>) -> Self {
         Self {
+            id: TableId::NONE,
             name: name.to_owned(),
             columns: Vec::new(),
             rows: 0,
@@ -74,14 +78,34 @@ impl Table {
         Some(designated.buffer.column_type())
     }
 
+    /// How many columns are symbols.
+    pub(super) fn symbol_columns(&self) -> usize {
+        let symbolic = |column: &&Column| column.buffer.column_type() == ColumnType::Symbol;
+        self.columns.iter().filter(symbolic).count()
+    }
+
     /// Columns set in this row.
     pub(super) fn columns_set(&self) -> usize {
         self.set
     }
 
-    /// The buffer for this row's value of `name`: found by position first, because rows repeat
-    /// their shape, then by name. `check` judges the name of a new column.
+    /// The buffer for this row's value of `name` if that is the next column, as mostly it is:
+    /// rows repeat their shape.
     #[inline]
+    pub(super) fn expected(&mut self, name: &str, ty: ColumnType) -> Option<&mut ColumnBuffer> {
+        let column = self.columns.get_mut(self.next)?;
+        let buffer = &mut column.buffer;
+        let fits = same(&column.name, name) && buffer.column_type() == ty;
+        if !fits || buffer.rows() != self.rows {
+            return None;
+        }
+        self.next += 1;
+        self.set += 1;
+        Some(buffer)
+    }
+
+    /// The buffer for this row's value of `name`: found by position first, then by name. `check`
+    /// judges the name of a new column.
     pub(super) fn column(
         &mut self,
         name: &str,
@@ -232,6 +256,7 @@ impl Table {
             buffer: column.buffer.slice(rows.clone()),
         });
         Self {
+            id: self.id,
             columns: columns.collect(),
             rows: rows.len(),
             ..Self::new(&self.name, Arc::clone(&self.counters))

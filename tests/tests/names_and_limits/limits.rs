@@ -2,7 +2,7 @@
 
 use forebay::{Chunk, Error, Nulls, TimestampNanos};
 
-use super::{cells, client, refused, tables};
+use super::{cells, client, refused, tables, tables_of};
 
 const AT: TimestampNanos = TimestampNanos(1_700_000_000_000_000_000);
 
@@ -294,7 +294,13 @@ fn slices_of_a_chunk_are_checked() {
         chunk.arrays("a", &[1 << 20, 1 << 20], &[], 0, none),
         "t",
         "a",
-        "512 MiB",
+        "536870912 bytes",
+    );
+    refused(
+        chunk.arrays("a", &[268_435_455, 9, 0], &[], 1, none),
+        "t",
+        "a",
+        "536870912 bytes",
     );
     refused(
         chunk.vectors("a", &[0, 2], &[1.0], none),
@@ -335,4 +341,44 @@ fn slices_of_a_chunk_are_checked() {
         "tells of 7 of 8 rows",
     );
     assert_eq!(chunk.rows(), 0, "nothing was added");
+}
+
+/// Field report: rows refused `[268435455, 0]`, chunks took it; and chunks took shapes that servers
+/// refuse.
+#[test]
+fn rows_and_chunks_take_the_same_arrays_without_elements() {
+    const LONGEST: u32 = 268_435_455;
+    let shapes: [(&[u32], bool); 6] = [
+        (&[0], true),
+        (&[LONGEST, 0], true),
+        (&[0, LONGEST, LONGEST], true),
+        (&[LONGEST, LONGEST, 0], false),
+        (&[LONGEST + 1, 0], false),
+        (&[], false),
+    ];
+    for (shape, legal) in shapes {
+        let mut client = client("");
+        let producer = client.producer();
+        let lengths: Vec<usize> = shape.iter().map(|length| *length as usize).collect();
+        producer.table("t").expect("a row");
+        let by_row = producer.column_arr("a", &lengths, &[]).is_ok();
+        if by_row {
+            producer.at(AT).expect("a legal row");
+            assert_eq!(
+                tables(&mut client)[0]["rows"].as_array().map(Vec::len),
+                Some(1)
+            );
+        }
+        let mut chunk = Chunk::new("t");
+        let by_chunk = chunk.arrays("a", shape, &[], 1, Nulls::NONE).is_ok();
+        assert_eq!((by_row, by_chunk), (legal, legal), "{shape:?}");
+        if by_chunk {
+            let message = client.filled(|producer| producer.try_publish_chunk(&chunk).map(drop));
+            let message = message.expect("a message");
+            assert_eq!(
+                tables_of(&message)[0]["rows"].as_array().map(Vec::len),
+                Some(1)
+            );
+        }
+    }
 }

@@ -25,6 +25,8 @@ pub struct ColumnBuffer {
     pub(super) data: Vec<u8>,
     /// Where each value ends in `data`; for types whose values differ in size.
     pub(super) ends: Vec<u32>,
+    /// Whether values are 64-bit integers.
+    pub(super) integer: bool,
     /// Scale of decimals; precision of geohashes, 0 before the first value.
     pub(super) parameter: u8,
 }
@@ -34,6 +36,13 @@ impl ColumnBuffer {
     pub fn new(ty: ColumnType) -> Self {
         Self {
             ty,
+            integer: matches!(
+                ty,
+                ColumnType::Long
+                    | ColumnType::Timestamp
+                    | ColumnType::TimestampNanos
+                    | ColumnType::Date
+            ),
             rows: 0,
             nulls: NullBits::default(),
             data: Vec::new(),
@@ -212,16 +221,16 @@ impl ColumnBuffer {
     #[inline]
     pub fn push_i64(&mut self, value: i64) {
         assert!(
-            matches!(
-                self.ty,
-                ColumnType::Long
-                    | ColumnType::Timestamp
-                    | ColumnType::TimestampNanos
-                    | ColumnType::Date
-            ),
+            self.takes_i64(),
             "a column of another type takes no 64-bit integer"
         );
         self.append(value.to_le_bytes());
+    }
+
+    /// Whether [`push_i64`](Self::push_i64) may be called.
+    #[inline]
+    pub fn takes_i64(&self) -> bool {
+        self.integer
     }
 
     /// Adds a FLOAT. NaN means NULL.
@@ -310,6 +319,16 @@ impl ColumnBuffer {
 
     #[inline]
     pub(super) fn append<const N: usize>(&mut self, value: [u8; N]) {
+        if self.data.capacity() - self.data.len() < N {
+            return self.grow_and_append(value);
+        }
+        self.data.extend_from_slice(&value);
+        self.rows += 1;
+    }
+
+    /// Out of line and called last, so that a value that finds room saves no registers.
+    #[cold]
+    fn grow_and_append<const N: usize>(&mut self, value: [u8; N]) {
         self.data.extend_from_slice(&value);
         self.rows += 1;
     }

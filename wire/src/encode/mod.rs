@@ -35,4 +35,4 @@ pub use column::ColumnBuffer;
 pub use error::PushError;
 pub use slices::{SliceColumn, Values};
 pub use validity::Validity;
-pub use varlen::{ARRAY_BYTES_MAX, ARRAY_DIM_MAX, ARRAY_DIMS_MAX};
+pub use varlen::{ARRAY_BYTES_MAX, ARRAY_DIM_MAX, ARRAY_DIMS_MAX, array_elements};

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use super::form::{NAN_32, NAN_64, has_bitmap, has_sentinel, parameter_len, value_width};
 use super::validity::Validity;
+use super::varlen::array_elements;
 use crate::types::ColumnType;
 
 /// The values of a column, one per row (those of null rows are ignored).
@@ -365,9 +366,9 @@ fn write_doubles(values: &[f64], out: &mut [u8]) {
     }
 }
 
-/// Elements of an array of this shape.
+/// Elements of an array of this shape, which was accepted before.
 fn elements(shape: &[u32]) -> usize {
-    shape.iter().map(|length| *length as usize).product()
+    array_elements(shape.iter().map(|length| *length as usize)).unwrap_or(0)
 }
 
 fn array_bytes(shape: &[u32]) -> usize {

@@ -55,7 +55,7 @@ impl ColumnBuffer {
         shape: &[usize],
         values: impl Iterator<Item = [u8; 8]>,
     ) -> Result<(), PushError> {
-        let expected = element_count(shape)?;
+        let expected = array_elements(shape.iter().copied())?;
         let start = self.data.len();
         // At most 32, and each at most `ARRAY_DIM_MAX`: nothing is cut.
         self.data.push(u8::try_from(shape.len()).unwrap_or(0));
@@ -93,18 +93,29 @@ impl ColumnBuffer {
     }
 }
 
-fn element_count(shape: &[usize]) -> Result<usize, PushError> {
-    if shape.is_empty() || shape.len() > ARRAY_DIMS_MAX {
-        return Err(PushError::ArrayRank { rank: shape.len() });
+/// Elements of an array whose dimensions have these lengths, outermost first: what clients may
+/// send, by rows and by chunks.
+///
+/// A dimension of 0 leaves no elements. The others then count as servers multiply them, from the
+/// outermost on and in 32 bits: `[268435455, 0]` can be sent, `[268435455, 268435455, 0]` cannot.
+pub fn array_elements(shape: impl ExactSizeIterator<Item = usize>) -> Result<usize, PushError> {
+    let rank = shape.len();
+    if rank == 0 || rank > ARRAY_DIMS_MAX {
+        return Err(PushError::ArrayRank { rank });
     }
-    let mut count = 1_usize;
+    let mut product = 1_i32;
     for length in shape {
-        count = count.checked_mul(*length).ok_or(PushError::ArrayTooLarge)?;
-        if *length > ARRAY_DIM_MAX || count > ARRAY_BYTES_MAX / 8 {
-            return Err(PushError::ArrayTooLarge);
-        }
+        let factor = i32::try_from(length)
+            .ok()
+            .filter(|_| length <= ARRAY_DIM_MAX);
+        product = factor
+            .and_then(|factor| product.checked_mul(factor))
+            .ok_or(PushError::ArrayTooLarge)?;
     }
-    Ok(count)
+    usize::try_from(product)
+        .ok()
+        .filter(|elements| *elements <= ARRAY_BYTES_MAX / 8)
+        .ok_or(PushError::ArrayTooLarge)
 }
 
 #[cfg(test)]
@@ -138,6 +149,35 @@ mod tests {
         assert_eq!(refused, Err(PushError::ArrayTooLarge));
         assert_eq!((column.rows(), column.encoded_len()), (0, 1));
         column.push_double_array(&[2, 0], []).unwrap();
+        assert_eq!((column.rows(), column.encoded_len()), (1, 10));
+    }
+
+    #[test]
+    fn a_dimension_of_0_leaves_no_elements_where_the_others_fit_32_bits() {
+        let longest = ARRAY_DIM_MAX;
+        let elements = |shape: &[usize]| array_elements(shape.iter().copied());
+        for shape in [
+            &[longest, 0][..],
+            &[0, longest, longest],
+            &[8, longest, 0],
+            &[0],
+        ] {
+            assert_eq!(elements(shape), Ok(0), "{shape:?}");
+        }
+        assert_eq!(elements(&[64 << 20]), Ok(64 << 20));
+        assert_eq!(elements(&[8 << 20, 8]), Ok(64 << 20));
+        for shape in [
+            &[(64 << 20) + 1][..],
+            &[64 << 20, 2],
+            &[longest, longest, 0],
+            &[9, longest, 0],
+            &[longest + 1, 0],
+            &[0, usize::MAX],
+        ] {
+            assert_eq!(elements(shape), Err(PushError::ArrayTooLarge), "{shape:?}");
+        }
+        let mut column = ColumnBuffer::new(ColumnType::DoubleArray);
+        column.push_double_array(&[longest, 0], []).unwrap();
         assert_eq!((column.rows(), column.encoded_len()), (1, 10));
     }
 }

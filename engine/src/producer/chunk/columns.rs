@@ -1,6 +1,6 @@
 //! A chunk's columns: one call per type.
 
-use forebay_wire::encode::{ARRAY_BYTES_MAX, ARRAY_DIM_MAX, ARRAY_DIMS_MAX, SliceColumn, Values};
+use forebay_wire::encode::{ARRAY_DIM_MAX, SliceColumn, Values, array_elements};
 use forebay_wire::types::ColumnType;
 
 use super::{Chunk, Nulls, Symbols};
@@ -188,7 +188,8 @@ impl<'a> Chunk<'a> {
         rows: usize,
         nulls: Nulls<'a>,
     ) -> Result<&mut Self, Error> {
-        let elements = array_elements(shape).map_err(|reason| self.refused(name, reason))?;
+        let elements = array_elements(shape.iter().map(|length| *length as usize))
+            .map_err(|error| self.refused(name, error.to_string()))?;
         if elements.checked_mul(rows) != Some(values.len()) {
             let given = values.len();
             let reason = format!("{given} elements do not fill {rows} arrays of {shape:?}");
@@ -323,26 +324,5 @@ impl<'a> Chunk<'a> {
             parameter: 0,
         };
         self.push("", slice, None)
-    }
-}
-
-fn array_elements(shape: &[u32]) -> Result<usize, String> {
-    let rank = shape.len();
-    if rank == 0 || rank > ARRAY_DIMS_MAX {
-        return Err(format!("array has {rank} dimensions, it must have 1 to 32"));
-    }
-    let product = shape.iter().try_fold(1_usize, |product, length| {
-        product.checked_mul(*length as usize)
-    });
-    match product {
-        Some(elements)
-            if elements <= ARRAY_BYTES_MAX / 8
-                && shape.iter().all(|length| *length as usize <= ARRAY_DIM_MAX) =>
-        {
-            Ok(elements)
-        }
-        _ => Err(format!(
-            "array of {shape:?} is larger than 268435455 per dimension or 512 MiB"
-        )),
     }
 }

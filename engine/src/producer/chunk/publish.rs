@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use forebay_wire::encode::{SliceColumn, Values, block_head_len, write_block_head};
+use forebay_wire::types::ColumnType;
 
 use super::stamps::Added;
 use super::{Chunk, Column, Symbols as Texts};
@@ -24,6 +25,28 @@ pub(in crate::producer) struct Scratch {
     used: Vec<u32>,
     /// Columns that the keys ask for.
     added: Vec<Added>,
+}
+
+impl Scratch {
+    /// Makes room for chunks of so many rows, of which `columns` columns are symbols, `symbols`
+    /// different ones.
+    pub(in crate::producer) fn warm(&mut self, rows: usize, columns: usize, symbols: usize) {
+        if self.cells.len() < columns {
+            self.cells.resize_with(columns, Vec::new);
+        }
+        for cells in &mut self.cells[..columns] {
+            touch(cells, rows);
+        }
+        touch(&mut self.codes, symbols);
+        touch(&mut self.used, symbols);
+    }
+}
+
+/// Room for `len` elements, written once; those there were are gone.
+fn touch(list: &mut Vec<u32>, len: usize) {
+    list.clear();
+    list.resize(len, 0);
+    list.clear();
 }
 
 impl Producer {
@@ -64,7 +87,11 @@ impl Producer {
                         error
                     }
                 })?;
-            let mut source = Sliced::new(chunk, &scratch, self.desk.current);
+            let mut source = Sliced {
+                chunk,
+                scratch: &scratch,
+                place: self.desk.current,
+            };
             let outcome = self.publish_parts(&mut source, limit);
             outcome.map_err(|stopped| {
                 let left = chunk.rows() - stopped.rows_accepted;
@@ -133,18 +160,16 @@ impl Producer {
         match column.symbols {
             None => {}
             Some(Texts::Handles(handles)) => {
-                for (row, symbol) in handles.iter().enumerate() {
-                    if symbol.owner != self.id && valid(row) {
+                ids.resize(handles.len(), u32::MAX);
+                for (row, (id, symbol)) in ids.iter_mut().zip(handles).enumerate() {
+                    if !valid(row) {
+                        continue;
+                    }
+                    if symbol.owner != self.id {
                         let reason = format!("row {row}: a symbol of another producer");
                         return Err(Unresolved::Refused(reason));
                     }
-                    if !valid(row) {
-                        ids.push(u32::MAX);
-                        continue;
-                    }
-                    let id = self.id_of(*symbol).ok_or(Unresolved::Full)?;
-                    self.desk.symbols.mark_used(id);
-                    ids.push(id);
+                    *id = self.cell_of_symbol(*symbol).ok_or(Unresolved::Full)?;
                 }
             }
             Some(Texts::Codes { codes, dictionary }) => {
@@ -188,47 +213,37 @@ enum Unresolved {
 
 /// A chunk whose symbols have ids.
 struct Sliced<'a> {
-    table: &'a str,
-    columns: Vec<(&'a str, SliceColumn<'a>)>,
-    rows: usize,
+    chunk: &'a Chunk<'a>,
+    scratch: &'a Scratch,
     /// Place of the table in the producer.
     place: usize,
-    /// Symbols of all rows.
-    used: &'a [u32],
 }
 
-impl<'a> Sliced<'a> {
-    fn new(chunk: &'a Chunk<'a>, scratch: &'a Scratch, place: usize) -> Self {
-        let mut cells = scratch.cells.iter();
-        let added = scratch.added.iter();
-        let columns = chunk.columns.iter().map(|column| {
+impl Sliced<'_> {
+    /// The columns in their order, symbols as ids, those that the keys ask for at the end.
+    fn columns(&self) -> impl Iterator<Item = SliceColumn<'_>> {
+        let mut cells = self.scratch.cells.iter();
+        let own = self.chunk.columns.iter().map(move |column| {
             let mut slice = column.slice;
             if column.symbols.is_some() {
                 slice.values = Values::U32(cells.next().expect("resolved before"));
             }
-            (column.name, slice)
+            slice
         });
-        Self {
-            table: chunk.table,
-            columns: columns
-                .chain(added.map(|added| (added.name.as_str(), added.slice())))
-                .collect(),
-            rows: chunk.rows(),
-            place,
-            used: &scratch.used,
-        }
+        own.chain(self.scratch.added.iter().map(Added::slice))
     }
 
-    fn definitions(
-        &self,
-    ) -> impl ExactSizeIterator<Item = (&str, forebay_wire::types::ColumnType)> + Clone {
-        self.columns.iter().map(|(name, column)| (*name, column.ty))
+    fn definitions(&self) -> impl Iterator<Item = (&str, ColumnType)> + Clone {
+        let own = self.chunk.columns.iter();
+        let added = self.scratch.added.iter();
+        own.map(|column| (column.name, column.slice.ty))
+            .chain(added.map(|added| (added.name.as_str(), added.ty)))
     }
 }
 
 impl Rows for Sliced<'_> {
     fn rows(&self) -> usize {
-        self.rows
+        self.chunk.rows()
     }
 
     fn size(
@@ -242,18 +257,18 @@ impl Rows for Sliced<'_> {
             return None;
         }
         plan.runs.clear();
-        let whole = rows.len() == self.rows;
+        let whole = rows.len() == self.rows();
         if whole {
-            for id in self.used {
+            for id in &self.scratch.used {
                 symbols.mark_used(*id);
             }
         }
-        let mut bytes = block_head_len(self.table, rows.len(), self.definitions());
-        for (_, column) in &self.columns {
+        let mut bytes = block_head_len(self.chunk.table, rows.len(), self.definitions());
+        for column in self.columns() {
             if let Some((offset, cells)) = column.symbol_run(rows.clone()) {
                 plan.runs.push((size(bytes + offset)?, size(cells)?));
                 if !whole {
-                    mark_used(column, rows.clone(), symbols);
+                    mark_used(&column, rows.clone(), symbols);
                 }
             }
             bytes += column.encoded_len(rows.clone());
@@ -274,8 +289,9 @@ impl Rows for Sliced<'_> {
         out: &mut [u8],
     ) {
         let mut at = plan.write_front(header, symbols, out);
-        at += write_block_head(&mut out[at..], self.table, rows.len(), self.definitions());
-        for (_, column) in &self.columns {
+        let head = &mut out[at..];
+        at += write_block_head(head, self.chunk.table, rows.len(), self.definitions());
+        for column in self.columns() {
             at += column.encode(rows.clone(), &mut out[at..]);
         }
         assert_eq!(at, out.len(), "a chunk fills exactly what was sized");

@@ -14,7 +14,7 @@ use crate::producer::{Producer, Timestamp};
 #[derive(Debug)]
 pub(super) struct Added {
     pub(super) name: String,
-    ty: ColumnType,
+    pub(super) ty: ColumnType,
     values: Vec<i64>,
 }
 
