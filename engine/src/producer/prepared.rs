@@ -65,16 +65,16 @@ impl Producer {
         ty: ColumnType,
     ) -> Result<ColumnId, Error> {
         self.not_in_a_row()?;
-        if !self.sit_where(|desk| desk.id == table.owner) {
-            return Err(Error::Misuse("a table of another producer"));
-        }
         if ty == ColumnType::LongArray {
             return Err(Error::Misuse(
                 "servers store no LONG_ARRAY: use DoubleArray",
             ));
         }
         let limit = self.options.name_bytes_max;
-        let place = &mut self.desk.tables[table.index as usize];
+        let Some(desk) = self.desks_mut().find(|desk| desk.id == table.owner) else {
+            return Err(Error::Misuse("a table of another producer"));
+        };
+        let place = &mut desk.tables[table.index as usize];
         // A name that is known was checked when it was new, but for the designated timestamp's.
         let known = if name.is_empty() {
             Err(names::NameError::Empty.to_string())
@@ -125,12 +125,7 @@ impl Producer {
         for name in tables {
             self.go_to_table(name)?;
         }
-        for index in 0..=self.others.len() {
-            self.warm_desk(rows);
-            if index < self.others.len() {
-                self.swap_with(index);
-            }
-        }
+        self.at_each_desk(|this| this.warm_desk(rows));
         Ok(())
     }
 
@@ -161,8 +156,9 @@ impl Producer {
     #[inline]
     pub fn row(&mut self, table: TableId) -> Result<&mut Self, Error> {
         self.home.check()?;
+        let mut table = table;
         if self.row_open || table.owner != self.desk.id {
-            self.go_to_prepared(table)?;
+            table = self.visit(table)?;
         }
         let desk = &mut *self.desk;
         desk.current = table.index as usize;
@@ -170,20 +166,6 @@ impl Producer {
         desk.symbol_mark = desk.symbols.mark();
         self.row_open = true;
         Ok(self)
-    }
-
-    /// Goes to the desk of a prepared table.
-    #[cold]
-    fn go_to_prepared(&mut self, table: TableId) -> Result<(), Error> {
-        if self.row_open {
-            return Err(Error::Misuse(
-                "row() while a row is open: call at(), at_now() or discard_row() first",
-            ));
-        }
-        if !self.sit_where(|desk| desk.id == table.owner) {
-            return Err(Error::Misuse("a table of another producer"));
-        }
-        Ok(())
     }
 
     #[inline]
@@ -194,6 +176,9 @@ impl Producer {
         push: impl FnOnce(&mut ColumnBuffer) -> Result<(), PushError>,
     ) -> Result<&mut Self, Error> {
         let here = self.is_here(column);
+        if !here && let Some(local) = self.visiting_column(column) {
+            return self.put(local, fits, push);
+        }
         let table = &mut self.desk.tables[self.desk.current];
         match table.slot(column.index) {
             Some(buffer) if here && fits => match push(buffer) {
@@ -265,6 +250,7 @@ impl Producer {
     /// The id of a symbol that the table of ids does not hold yet.
     #[cold]
     fn new_put(&mut self, column: ColumnId, symbol: Symbol) -> Result<u32, Error> {
+        let column = self.visiting_column(column).unwrap_or(column);
         if !self.is_here(column) {
             return Err(self.misput(column, false, false));
         }
