@@ -61,6 +61,61 @@ impl Conf {
     }
 }
 
+/// The value of a key in a connect string, as it stands there.
+pub(crate) fn value<'a>(connect_string: &'a str, key: &str) -> Option<&'a str> {
+    let (_, pairs) = connect_string.split_once("::")?;
+    let mut pairs = split_pairs(pairs).into_iter();
+    pairs.find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
+}
+
+/// The connect string with the values of credentials left out.
+pub(crate) fn without_secrets(connect_string: &str) -> String {
+    let Some((schema, pairs)) = connect_string.split_once("::") else {
+        return String::new();
+    };
+    let mut shown = format!("{schema}::");
+    for pair in split_pairs(pairs) {
+        let key = pair.split_once('=').map_or(pair, |(key, _)| key);
+        let secret = matches!(key, "password" | "pass" | "token" | "tls_roots_password");
+        shown.push_str(if secret { key } else { pair });
+        shown.push_str(if secret { "=...;" } else { ";" });
+    }
+    shown
+}
+
+/// What is promised when a call returns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promise {
+    /// `sf_durability`.
+    pub durability: String,
+    /// The stage at which `flush` returns.
+    pub flush_stage: &'static str,
+    /// The stage at which `publish` returns.
+    pub publish_stage: &'static str,
+}
+
+/// What a connect string promises (docs/durability.md).
+pub(crate) fn promise(connect_string: &str) -> Promise {
+    let durability = value(connect_string, "sf_durability").unwrap_or("memory");
+    let on_disk = value(connect_string, "sf_dir").is_some();
+    // Unset, the rings are in files wherever there is a slot on disk.
+    let intake_in_memory = value(connect_string, "intake") == Some("memory");
+    let flush_stage = match durability {
+        "flush" | "append" => "stable",
+        _ if on_disk && intake_in_memory => "written",
+        _ => "accepted",
+    };
+    Promise {
+        durability: durability.to_owned(),
+        flush_stage,
+        publish_stage: if durability == "append" {
+            "stable"
+        } else {
+            "accepted"
+        },
+    }
+}
+
 /// `key=value` pairs without the semicolon that ends each; `;;` inside a value stays.
 fn split_pairs(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();
@@ -85,10 +140,19 @@ fn split_pairs(text: &str) -> Vec<&str> {
 
 /// The connect string of the embedded case: a sink at `addr`, a slot below `sf_dir`.
 ///
-/// The shard is pinned to core 1 where there is one, so that core 0 is left to a producer.
-pub(crate) fn embedded(addr: SocketAddr, sf_dir: &Path, cores_count: usize) -> String {
+/// A single shard is pinned to core 1 where there is one, so that core 0 is left to a producer.
+pub(crate) fn embedded(
+    addr: SocketAddr,
+    sf_dir: &Path,
+    cores_count: usize,
+    shards: Option<u64>,
+) -> String {
     let dir = sf_dir.to_string_lossy().replace(';', ";;");
-    let core = if cores_count > 1 { "cores=1;" } else { "" };
+    let core = match shards {
+        None if cores_count > 1 => "cores=1;".to_owned(),
+        None => String::new(),
+        Some(shards) => format!("shards={shards};"),
+    };
     format!(
         "ws::addr={addr};sf_dir={dir};sender_id=loadgen;sf_max_segment_bytes=64m;\
          initial_connect_retry=async;{core}{CLOSE_KEY}=60000;"
@@ -100,7 +164,7 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    use super::{Conf, embedded};
+    use super::{Conf, embedded, promise, value, without_secrets};
 
     fn parts(text: &str) -> (String, Option<u64>) {
         let conf = Conf::new(text);
@@ -128,6 +192,36 @@ mod tests {
     }
 
     #[test]
+    fn the_stage_of_a_call_follows_from_the_connect_string() {
+        let stages = |keys: &str| {
+            let promise = promise(&format!("ws::addr=h:1;{keys}"));
+            (promise.flush_stage, promise.publish_stage)
+        };
+        assert_eq!(stages("sf_dir=/a;"), ("accepted", "accepted"));
+        assert_eq!(stages("sf_dir=/a;intake=memory;"), ("written", "accepted"));
+        assert_eq!(stages(""), ("accepted", "accepted"));
+        assert_eq!(stages("sf_dir=/a;intake=file;"), ("accepted", "accepted"));
+        assert_eq!(
+            stages("sf_dir=/a;sf_durability=flush;"),
+            ("stable", "accepted")
+        );
+        assert_eq!(
+            stages("sf_dir=/a;sf_durability=append;intake=file;"),
+            ("stable", "stable")
+        );
+        assert_eq!(value("ws::addr=h;sf_dir=/a", "sf"), None);
+    }
+
+    #[test]
+    fn credentials_are_not_shown() {
+        let shown = without_secrets("ws::addr=h:1;user=u;password=a;;b;token=t;sf_dir=/a;");
+        assert_eq!(
+            shown,
+            "ws::addr=h:1;user=u;password=...;token=...;sf_dir=/a;"
+        );
+    }
+
+    #[test]
     fn what_the_engine_will_refuse_reaches_it_unchanged() {
         for bad in [
             "not a connect string",
@@ -141,14 +235,19 @@ mod tests {
     #[test]
     fn the_embedded_string_pins_the_shard_only_where_there_is_a_second_core() {
         let addr = ([127, 0, 0, 1], 9_000).into();
-        let two = embedded(addr, Path::new("/tmp/a;b"), 2);
+        let two = embedded(addr, Path::new("/tmp/a;b"), 2, None);
         assert_eq!(
             two,
             "ws::addr=127.0.0.1:9000;sf_dir=/tmp/a;;b;sender_id=loadgen;\
              sf_max_segment_bytes=64m;initial_connect_retry=async;cores=1;\
              close_flush_timeout_millis=60000;"
         );
-        assert!(!embedded(addr, Path::new("/tmp"), 1).contains("cores"));
+        assert!(!embedded(addr, Path::new("/tmp"), 1, None).contains("cores"));
+        let three = embedded(addr, Path::new("/tmp"), 4, Some(3));
+        assert!(
+            three.contains("shards=3;") && !three.contains("cores"),
+            "{three}"
+        );
         let conf = Conf::new(&two);
         assert_eq!(conf.close_timeout, Some(Duration::from_mins(1)));
     }

@@ -77,6 +77,8 @@ impl DataClock {
 pub struct OpenLoop {
     start: Instant,
     ns_per_row: f64,
+    /// Rows that are due at once.
+    burst_rows: u64,
 }
 
 impl OpenLoop {
@@ -85,11 +87,23 @@ impl OpenLoop {
         Self {
             start,
             ns_per_row: 1e9 / rows_per_second,
+            burst_rows: 1,
+        }
+    }
+
+    /// The same mean rate, but so many rows are due at once, and then none for as long as they
+    /// stand for.
+    #[must_use]
+    pub fn in_bursts(self, burst_rows: u64) -> Self {
+        Self {
+            burst_rows: burst_rows.max(1),
+            ..self
         }
     }
 
     /// When the batch whose first row is number `row` (from 0) is due.
     pub fn due(&self, row: u64) -> Instant {
+        let row = row - row % self.burst_rows;
         // Exact to a nanosecond for 2^53 ns (104 days) of run time.
         #[expect(
             clippy::cast_precision_loss,
@@ -163,10 +177,19 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_a_burst_are_due_together_and_the_mean_rate_stays() {
+        let start = Instant::now();
+        let pace = OpenLoop::new(start, 1_000.0).in_bursts(500);
+        assert_eq!(pace.due(499), start);
+        assert_eq!(pace.due(500), start + Duration::from_millis(500));
+        assert_eq!(pace.due(1_999), start + Duration::from_millis(1_500));
+    }
+
+    #[test]
     fn a_wait_ends_at_its_time_or_at_a_stop() {
         let stop = StopFlag::new();
         let mut idles = 0;
-        let due = Instant::now() + Duration::from_millis(12);
+        let due = Instant::now() + Duration::from_millis(200);
         let reached = wait_until(due, &stop, || {
             idles += 1;
             Ok::<(), Infallible>(())

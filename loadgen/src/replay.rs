@@ -19,7 +19,7 @@ use crate::pace::{DataClock, Speed, wait_until};
 use crate::pin::pin_current;
 use crate::progress::{self, Goal};
 use crate::publish::WholeBatches;
-use crate::report::{Latencies, Report};
+use crate::report::{Detail, Latencies, Report};
 use crate::session::{Session, SessionOptions};
 use crate::signals::StopFlag;
 
@@ -98,6 +98,7 @@ pub fn replay(options: &ReplayOptions, stop: &StopFlag) -> Result<Report, Error>
         cpu: session.cpu(feed.sent.cpu_ns),
         sink: session.sink_totals(),
         stopped: stop.is_set(),
+        detail: Detail::of(&session),
     };
     drop(feed);
     session.close()?;

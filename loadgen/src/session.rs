@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use forebay::{Engine, Latency};
 
-use crate::conf::{self, Conf};
+use crate::conf::{self, Conf, Promise};
 use crate::cpu;
 use crate::embedded::Embedded;
 use crate::error::Error;
@@ -18,8 +18,8 @@ use crate::sink::Totals;
 
 /// How long one wait for acknowledgements lasts before the confirm log is looked at again.
 const WAIT_STEP: Duration = Duration::from_millis(20);
-/// Names of the shards' threads start with this.
-const SHARD_THREADS: &str = "forebay-s0";
+/// Names of the shards' threads are this and a number, and what their helpers append.
+const SHARD_THREADS: &str = "forebay-s";
 /// Names of the sink's threads start with this.
 const SINK_THREADS: &str = "sink";
 
@@ -32,6 +32,8 @@ pub struct SessionOptions {
     pub dir: Option<PathBuf>,
     /// Core of the embedded sink and of the first producer.
     pub pin: Option<usize>,
+    /// Shards of the engine, where no connect string says it; 1 by default.
+    pub shards: Option<u64>,
 }
 
 /// An open engine.
@@ -39,7 +41,10 @@ pub struct SessionOptions {
 pub struct Session {
     engine: Engine,
     close_timeout: Option<Duration>,
+    connect_string: String,
     cpu_before_ns: u64,
+    shard_before_ns: u64,
+    sink_before_ns: u64,
     // Declared last: the server outlives the engine that talks to it.
     embedded: Option<Embedded>,
 }
@@ -57,14 +62,17 @@ impl Session {
         } else {
             let embedded = Embedded::start(options.dir.as_deref(), options.pin)?;
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            let text = conf::embedded(embedded.addr(), embedded.sf_dir(), cores);
+            let text = conf::embedded(embedded.addr(), embedded.sf_dir(), cores, options.shards);
             (Conf::new(&text), Some(embedded))
         };
         let engine = Engine::connect(&conf.connect_string)?;
         Ok(Self {
             engine,
             close_timeout: conf.close_timeout,
+            connect_string: conf.connect_string,
             cpu_before_ns,
+            shard_before_ns: 0,
+            sink_before_ns: 0,
             embedded,
         })
     }
@@ -72,6 +80,21 @@ impl Session {
     /// The engine.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// The connect string the engine was opened with, without its credentials.
+    pub fn connect_string(&self) -> String {
+        conf::without_secrets(&self.connect_string)
+    }
+
+    /// What is promised when a call returns.
+    pub fn promise(&self) -> Promise {
+        conf::promise(&self.connect_string)
+    }
+
+    /// CPU time of the shard's thread so far, nanoseconds.
+    pub fn shard_cpu_ns(&self) -> Option<u64> {
+        shards_ns(&cpu::threads())
     }
 
     /// Waits until `rows_sent` rows of this process, and all that was in the slot before, are
@@ -132,7 +155,24 @@ impl Session {
         .map(|which| Latencies::from_engine(&self.engine.histogram(which)))
     }
 
-    /// CPU time since the session was opened; `producer_ns` is what the producers, which have
+    /// What came after `before`.
+    pub fn latencies_since(&self, before: &[Latencies; 3]) -> [Latencies; 3] {
+        let mut now = self.latencies();
+        for (now, before) in now.iter_mut().zip(before) {
+            now.subtract(before);
+        }
+        now
+    }
+
+    /// Lets CPU time count from now on. No producer is at work.
+    pub fn restart_clocks(&mut self) {
+        let threads = cpu::threads();
+        self.cpu_before_ns = threads.iter().map(|thread| thread.cpu_ns).sum();
+        self.shard_before_ns = shards_ns(&threads).unwrap_or(0);
+        self.sink_before_ns = cpu::sum_ns(&threads, SINK_THREADS).unwrap_or(0);
+    }
+
+    /// CPU time since the session was opened or the clocks were set back; `producer_ns` is what the producers, which have
     /// ended, used.
     pub fn cpu(&self, producer_ns: u64) -> CpuUse {
         let threads = cpu::threads();
@@ -141,8 +181,10 @@ impl Session {
         CpuUse {
             process_ns: Some(process_ns),
             producer_ns: Some(producer_ns),
-            shard_ns: cpu::sum_ns(&threads, SHARD_THREADS),
-            sink_ns: cpu::sum_ns(&threads, SINK_THREADS).filter(|_| self.embedded.is_some()),
+            shard_ns: shards_ns(&threads).map(|ns| ns.saturating_sub(self.shard_before_ns)),
+            sink_ns: cpu::sum_ns(&threads, SINK_THREADS)
+                .filter(|_| self.embedded.is_some())
+                .map(|ns| ns.saturating_sub(self.sink_before_ns)),
         }
     }
 
@@ -163,6 +205,40 @@ impl Session {
     }
 }
 
+/// CPU time of all shards; the steward's name begins like theirs and goes on with a letter.
+fn shards_ns(threads: &[cpu::ThreadCpu]) -> Option<u64> {
+    let is_shard = |thread: &&cpu::ThreadCpu| {
+        let rest = thread.name.strip_prefix(SHARD_THREADS);
+        rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    let mut shards = threads.iter().filter(is_shard).peekable();
+    shards.peek()?;
+    Some(shards.map(|thread| thread.cpu_ns).sum())
+}
+
 fn process_ns() -> u64 {
     cpu::threads().iter().map(|thread| thread.cpu_ns).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shards_ns;
+    use crate::cpu::ThreadCpu;
+
+    #[test]
+    fn all_shards_count_and_the_steward_does_not() {
+        let thread = |name: &str, cpu_ns| ThreadCpu {
+            tid: 1,
+            name: name.to_owned(),
+            cpu_ns,
+        };
+        let threads = [
+            thread("forebay-s0", 5),
+            thread("forebay-s1", 6),
+            thread("forebay-stw", 100),
+            thread("main", 7),
+        ];
+        assert_eq!(shards_ns(&threads), Some(11));
+        assert_eq!(shards_ns(&threads[2..]), None);
+    }
 }

@@ -119,11 +119,10 @@ fn a_key_decides_for_rows_prepared_rows_and_chunks() {
     assert!(!receipt.reached(Stage::Acked).unwrap(), "no server");
     assert_eq!(producer.progress().accepted, Some(100));
     assert_eq!(producer.progress().acked, None);
-    let shards = engine.status().shards;
-    assert!(
-        shards.iter().all(|s| s.symbols == 1),
-        "a key each: {shards:?}"
-    );
+    until("each key has its shard", || {
+        let shards = engine.status().shards;
+        shards.iter().all(|shard| shard.symbols == 1)
+    });
     let sink = serve(dir.path(), address);
     receipt.wait(Stage::Acked, PATIENCE).unwrap();
     engine.wait_acked(PATIENCE).unwrap();

@@ -15,12 +15,13 @@ pub(super) struct JsonRow {
     pub(super) spread: Spread,
     /// Whether `spread` is of ratios.
     pub(super) is_ratio: bool,
-    /// `{"at_most": x}` or `{"at_least": x}`, if anything is asked for.
-    pub(super) target: Option<Value>,
+    /// The limit and what it limits, as `versus` names it (`ratio_at_most`, `ours_at_most`, ...),
+    /// if anything is asked for.
+    pub(super) target: Option<(f64, &'static str)>,
     /// Whether the median is as it should be.
     pub(super) met: Option<bool>,
-    /// What else is known of it.
-    pub(super) more: Value,
+    /// What the ratio is of: ours and the yardstick.
+    pub(super) of: Option<[Spread; 2]>,
 }
 
 impl JsonRow {
@@ -37,11 +38,17 @@ impl JsonRow {
             "median": median,
             "min": least,
             "max": most,
-            "target": self.target,
+            "target": self.target.map(|target| target.0),
+            "target_kind": self.target.map(|target| target.1),
             "met": self.met,
-            "more": self.more,
+            "ours": self.of.map(|of| spread(of[0])),
+            "theirs": self.of.map(|of| spread(of[1])),
         })
     }
+}
+
+fn spread(spread: Spread) -> Value {
+    json!({"min": spread.least, "median": spread.median, "max": spread.most})
 }
 
 /// Writes the rows of one run.

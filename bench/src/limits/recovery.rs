@@ -6,8 +6,6 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use super::backlog::{Client, Shape, cache, segments, write};
-use serde_json::json;
-
 use super::figures::{Spread, float};
 use super::json::{self, JsonRow};
 use super::opening::{Measured, What, in_a_child, measure};
@@ -236,19 +234,19 @@ impl Table {
 /// A row that must reach its limit (`is_floor`), or stay at or below it.
 fn row(name: &str, (spread, limit): (Spread, f64), is_floor: bool) -> JsonRow {
     let is_ratio = !name.contains("MiB");
-    let (target, met) = if is_floor {
-        (json!({"at_least": limit}), spread.median >= limit)
-    } else {
-        (json!({"at_most": limit}), spread.median <= limit)
+    let (kind, met) = match (is_floor, is_ratio) {
+        (true, _) => ("ratio_at_least", spread.median >= limit),
+        (false, true) => ("ratio_at_most", spread.median <= limit),
+        (false, false) => ("ours_at_most", spread.median <= limit),
     };
     JsonRow {
         name: name.to_owned(),
-        unit: if is_ratio { "ratio" } else { "MiB" },
+        unit: if is_ratio { "" } else { "MiB" },
         spread,
         is_ratio,
-        target: Some(target),
+        target: Some((limit, kind)),
         met: Some(met),
-        more: json!({}),
+        of: None,
     }
 }
 

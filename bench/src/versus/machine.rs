@@ -1,4 +1,4 @@
-//! The machine of a run, and what else kept it busy meanwhile.
+//! What else kept the machine busy during a run.
 
 use std::fs::read_to_string;
 use std::time::Instant;
@@ -7,27 +7,6 @@ use crate::limits::figures::float;
 
 /// Ticks of `/proc` in a second (`USER_HZ`).
 const TICKS: f64 = 100.0;
-
-/// One line: processor, cores, memory, kernel, load.
-pub(super) fn describe() -> String {
-    let read = |path: &str| read_to_string(path).unwrap_or_default();
-    let cpuinfo = read("/proc/cpuinfo");
-    let model = cpuinfo.lines().find(|line| line.starts_with("model name"));
-    let model = model
-        .and_then(|line| line.split(": ").nth(1))
-        .unwrap_or("unknown processor");
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let meminfo = read("/proc/meminfo");
-    let kib = meminfo.split_ascii_whitespace().nth(1);
-    let gib = kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) >> 20;
-    let kernel = read("/proc/sys/kernel/osrelease");
-    let load = read("/proc/loadavg");
-    let load = load.split_ascii_whitespace().next().unwrap_or("?");
-    format!(
-        "{model}, {cores} cores, {gib} GiB, Linux {}, load before the start {load}",
-        kernel.trim()
-    )
-}
 
 /// CPU time of everybody and of this process with its ended children.
 #[derive(Debug, Clone, Copy)]
@@ -75,7 +54,7 @@ fn numbers(line: &str) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Busy, describe};
+    use super::Busy;
 
     #[test]
     fn own_work_is_not_counted_as_that_of_others() {
@@ -87,10 +66,5 @@ mod tests {
         let (all, own) = (Busy::now().all - before.all, Busy::now().own - before.own);
         assert!(own >= 0.1, "{own}");
         assert!(all >= own - 0.05, "{all} {own}");
-    }
-
-    #[test]
-    fn the_machine_is_named() {
-        assert!(describe().contains(" cores, ") && describe().contains("Linux "));
     }
 }

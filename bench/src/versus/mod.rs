@@ -19,7 +19,7 @@
 //! | `work` | the rows |
 //! | `figures`, `results` | numbers |
 //! | `verdict` | a line of the table |
-//! | `machine` | what it ran on, and beside what |
+//! | `machine` | what it ran beside |
 
 mod claims;
 mod contender;
@@ -83,7 +83,7 @@ impl Default for VersusOptions {
 
 /// Runs everything; answers the table, and whether every target was met.
 pub fn run(options: &VersusOptions) -> Result<(String, bool), Box<dyn Error>> {
-    let machine = machine::describe();
+    let machine = forebay_loadgen::machine::describe();
     let bouts = plan::bouts(options);
     if bouts.is_empty() {
         return Err("no bout has such a name".into());

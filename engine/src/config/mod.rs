@@ -4,6 +4,7 @@
 //! own. Parsing happens before any file or socket is touched.
 
 mod addr;
+mod changes;
 mod delivery_keys;
 mod event_keys;
 mod foreign;
@@ -26,6 +27,7 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub(crate) use changes::Changes;
 pub use delivery_keys::{DeliveryKeys, Policies};
 pub use event_keys::EventKeys;
 pub use intake_keys::IntakeKeys;

@@ -199,14 +199,20 @@ fn total_bytes(params: &mut Params, on_disk: bool, segment_bytes: u64) -> Result
             (128 * MIB).max(5 * segment_bytes)
         });
     };
+    check_total(total, segment_bytes)?;
+    Ok(total)
+}
+
+/// Whether a cap holds the two segments without which nothing rotates.
+pub(super) fn check_total(total: u64, segment_bytes: u64) -> Result<(), Error> {
     if total < 2 * segment_bytes {
         let reason = format!(
             "{total} bytes do not hold two segments of {segment_bytes} bytes; raise it or lower \
              sf_max_segment_bytes"
         );
-        return Err(Error::config(key, reason));
+        return Err(Error::config("sf_max_total_bytes", reason));
     }
-    Ok(total)
+    Ok(())
 }
 
 fn durability(params: &mut Params) -> Result<Durability, Error> {

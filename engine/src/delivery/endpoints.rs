@@ -103,6 +103,28 @@ impl Endpoints {
         }
     }
 
+    /// Whether these are the servers, in this order.
+    pub(crate) fn are(&self, list: &[Endpoint]) -> bool {
+        self.hosts.iter().map(|host| &host.endpoint).eq(list)
+    }
+
+    /// Goes on with other servers; what is known of those that stay is kept, and a new round begins.
+    pub(crate) fn replace(&mut self, list: Vec<Endpoint>) {
+        let present = self.current().clone();
+        let mut next = Self::new(list);
+        next.successes = self.successes;
+        for host in &mut next.hosts {
+            if let Some(old) = self.hosts.iter().find(|old| old.endpoint == host.endpoint) {
+                (host.health, host.succeeded) = (old.health, old.succeeded);
+            }
+        }
+        match next.hosts.iter().position(|host| host.endpoint == present) {
+            Some(stays) => next.current = stays,
+            None => next.pick(None),
+        }
+        *self = next;
+    }
+
     /// The server of the present attempt.
     pub(crate) fn current(&self) -> &Endpoint {
         &self.hosts[self.current].endpoint
@@ -207,6 +229,26 @@ mod tests {
             }
         }
         names
+    }
+
+    #[test]
+    fn another_list_keeps_the_present_server_and_what_is_known() {
+        let at = |host: &str| Endpoint {
+            host: host.to_owned(),
+            port: 9000,
+        };
+        let mut endpoints = three();
+        assert!(endpoints.are(&["a", "b", "c"].map(at)));
+        endpoints.succeeded(); // a
+        endpoints.lost(REPLICA);
+        endpoints.succeeded(); // b
+        endpoints.replace(["d", "a", "b"].map(at).into());
+        assert_eq!(endpoints.name(), "b:9000", "it stays");
+        endpoints.lost(Failure::Transport);
+        assert_eq!(names(&mut endpoints, &[Failure::Transport; 3]), "dba.");
+        endpoints.replace(["e"].map(at).into());
+        assert_eq!(endpoints.name(), "e:9000");
+        assert!(!endpoints.are(&["e", "a"].map(at)));
     }
 
     #[test]

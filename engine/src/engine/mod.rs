@@ -9,6 +9,7 @@ mod fork;
 mod held;
 mod intake;
 mod open;
+mod reconfigure;
 #[cfg(any(test, feature = "internals"))]
 pub mod settle;
 mod status;

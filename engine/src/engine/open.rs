@@ -483,7 +483,7 @@ fn options(config: &Config, kill_safe: bool) -> ProducerOptions {
     ];
     ProducerOptions {
         append_deadline: config.append_deadline,
-        flush_limit: config.append_deadline.max(Duration::from_secs(30)),
+        flush_limit_least: Duration::from_secs(30),
         message_bytes_max: caps
             .into_iter()
             .min_by_key(|cap| cap.0)

@@ -93,7 +93,7 @@ impl Engine {
         let (_, last_cause) = gate.failures();
         let (attempts, outage) = gate.outage(now).unzip();
         let is_full = gate.is_full();
-        let room = self.config.total_bytes.saturating_sub(stats.unacked_bytes);
+        let room = self.total_bytes().saturating_sub(stats.unacked_bytes);
         let full_in = if is_full {
             Some(0)
         } else {
@@ -111,7 +111,7 @@ impl Engine {
             unacked_frames: stats.unacked_frames,
             unacked_bytes: stats.unacked_bytes,
             slot_bytes: stats.disk_bytes,
-            slot_bytes_max: self.config.total_bytes,
+            slot_bytes_max: self.total_bytes(),
             full_in: full_in.map(Duration::from_secs),
             symbols: stats.symbols,
         }

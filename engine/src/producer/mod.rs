@@ -55,8 +55,8 @@ use crate::router::ring::Writer;
 pub(crate) struct ProducerOptions {
     /// How long `publish` may wait for room.
     pub(crate) append_deadline: Duration,
-    /// How long `flush` may wait for its stage.
-    pub(crate) flush_limit: Duration,
+    /// The least that `flush` waits for its stage.
+    pub(crate) flush_limit_least: Duration,
     /// Cap of one message in bytes, and the key that sets it.
     pub(crate) message_bytes_max: (u64, &'static str),
     /// Cap of names in bytes.
@@ -140,6 +140,17 @@ impl Producer {
             not_sync: std::marker::PhantomData,
             home: Home::here(),
         }
+    }
+
+    /// How long `publish` waits for room now.
+    pub(in crate::producer) fn append_deadline(&self) -> Duration {
+        let changed = self.desk.gate.append_deadline();
+        changed.unwrap_or(self.options.append_deadline)
+    }
+
+    /// How long `flush` waits for its stage now.
+    fn flush_limit(&self) -> Duration {
+        self.append_deadline().max(self.options.flush_limit_least)
     }
 
     /// Rows buffered and not published.

@@ -92,7 +92,7 @@ impl Producer {
         let outcome = self.publish();
         let receipt = outcome.map_err(|error| error.with_positions(span))?;
         self.mark(position);
-        receipt.wait(self.options.flush_stage, self.options.flush_limit)
+        receipt.wait(self.options.flush_stage, self.flush_limit())
     }
 
     /// As [`flush_at`](Self::flush_at), but never waits: see [`try_flush`](Self::try_flush).

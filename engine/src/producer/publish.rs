@@ -49,7 +49,7 @@ impl Producer {
 
     /// As [`publish`](Self::publish), as a part of what the present receipt is about.
     pub(super) fn publish_waiting(&mut self) -> Result<(), Error> {
-        let outcome = self.hand_over(self.options.append_deadline);
+        let outcome = self.hand_over(self.append_deadline());
         outcome.inspect_err(|error| self.count_refusal(error))
     }
 
@@ -57,7 +57,7 @@ impl Producer {
     pub(super) fn published_receipt(&self) -> Result<Receipt, Error> {
         let receipt = self.receipt();
         if self.options.publish_stable {
-            receipt.wait(Stage::Stable, self.options.flush_limit)?;
+            receipt.wait(Stage::Stable, self.flush_limit())?;
         }
         Ok(receipt)
     }
@@ -85,7 +85,7 @@ impl Producer {
     /// [`Error::Timeout`]; the batch is then still on its way.
     pub fn flush(&mut self) -> Result<(), Error> {
         let receipt = self.publish()?;
-        receipt.wait(self.options.flush_stage, self.options.flush_limit)
+        receipt.wait(self.options.flush_stage, self.flush_limit())
     }
 
     /// Bytes that are free in this producer's ring, by two relaxed loads; 0 while
@@ -155,7 +155,8 @@ impl Producer {
                     stalled = true;
                     gate.counters.backpressure_stalls.add_shared(1);
                 }
-                gate.is_over() || self.desk.writer.room() >= bytes
+                // Whoever closes waits for nobody who waits here: he is refused.
+                gate.is_over() || gate.is_closed() || self.desk.writer.room() >= bytes
             });
             if roomy {
                 return Ok(());

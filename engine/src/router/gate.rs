@@ -2,12 +2,14 @@
 //! state that refusals quote, and the request to stop.
 
 mod down;
+mod settings;
 mod view;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use self::down::Down;
+use self::settings::Settings;
 use self::view::Gone;
 use super::doorbell::{Bell, Doorbell};
 use super::hall::Hall;
@@ -103,6 +105,7 @@ pub(crate) struct Gate {
     fence: AtomicU64,
     upkeep: AtomicU8,
     down: Down,
+    settings: Settings,
     /// The disk operation that failed, until the journal is repaired.
     disk_failure: Mutex<Option<String>>,
     has_disk_failure: AtomicBool,
@@ -154,6 +157,7 @@ impl Gate {
             fence: AtomicU64::new(u64::MAX),
             upkeep: AtomicU8::new(Upkeep::Kept as u8),
             down: Down::default(),
+            settings: Settings::default(),
             disk_failure: Mutex::default(),
             has_disk_failure: AtomicBool::new(false),
             endpoint: Mutex::default(),

@@ -11,6 +11,7 @@ mod epoch;
 mod open;
 mod receive;
 mod send;
+mod servers;
 
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ use self::intake::Intake;
 use self::journal::{Journal, JournalOptions, Stall};
 use self::link::Link;
 use self::progress::Progress;
-use crate::config::{Config, Durability};
+use crate::config::{Changes, Config, Durability};
 use crate::error::Error;
 use crate::fsn::Fsn;
 use crate::intake::RingFile;
@@ -101,6 +101,8 @@ pub(crate) struct Shard {
     lane_waits: bool,
     /// Dictionary epoch of the intake's and the link's ids.
     epoch: u64,
+    /// Version of the settings that changed while this runs.
+    settings: u32,
     /// Deadline of `close`, as read when this turn began: what the turn then finds empty was
     /// empty after `close`.
     closing: Option<u64>,
@@ -200,6 +202,7 @@ impl Shard {
             cpu_at: 0,
             lane_waits: false,
             epoch: 0,
+            settings: 0,
             closing: None,
         })
     }
@@ -216,6 +219,10 @@ impl Shard {
             fault::pass(fault::Place::Close);
         }
         let mut worked = self.reap(io, now);
+        if let Some(changes) = self.gate.changes_since(&mut self.settings) {
+            self.change(io, changes, now);
+            worked = true;
+        }
         if self.epoch != self.journal.epoch() {
             self.epoch = self.journal.epoch();
             self.intake.begin_epoch();
@@ -260,6 +267,7 @@ impl Shard {
         self.gate.has_joining()
             || (self.closing.is_none() && self.gate.closing().is_some())
             || self.intake.has_input(self.journal.acked())
+            || self.gate.has_changed_since(self.settings)
             || self.gate.is_lacking_symbols()
             || (self.gate.wants_stable() && self.journal.stable() < self.journal.written())
     }
@@ -291,6 +299,16 @@ impl Shard {
             rings: self.intake.into_finished(),
             poisoned: self.journal.poisoned().map(str::to_owned),
             slot: self.journal.into_files(),
+        }
+    }
+
+    /// Goes on with other settings.
+    fn change(&mut self, io: &mut impl Io, changes: Changes, now: u64) {
+        if let Some(bytes) = changes.total_bytes {
+            self.journal.set_total_bytes(bytes);
+        }
+        if let Some(list) = changes.endpoints {
+            self.link.change_servers(io, list, now);
         }
     }
 

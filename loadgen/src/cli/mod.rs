@@ -4,10 +4,12 @@
 //! of their own that is the same program.
 
 mod client;
+mod merge;
 mod replay;
 mod run;
 mod sink;
 mod soak;
+mod sweep;
 
 use std::process::ExitCode;
 
@@ -28,6 +30,8 @@ enum Command {
     Sink(sink::SinkArgs),
     Replay(replay::ReplayArgs),
     Run(run::RunArgs),
+    Sweep(sweep::SweepArgs),
+    Merge(merge::MergeArgs),
     Soak(soak::SoakArgs),
     #[command(hide = true)]
     SoakWriter(soak::WriterArgs),
@@ -47,6 +51,8 @@ pub fn main() -> ExitCode {
         Command::Sink(args) => args.execute(&stop),
         Command::Replay(args) => args.execute(&stop),
         Command::Run(args) => args.execute(&stop),
+        Command::Sweep(args) => args.execute(&stop),
+        Command::Merge(args) => args.execute(),
         Command::Soak(args) => args.execute(&stop),
         Command::SoakWriter(args) => args.execute(&stop),
     }

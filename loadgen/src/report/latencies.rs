@@ -70,9 +70,36 @@ impl Latencies {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
+    /// Takes away what was counted before, all of which is in here. The longest is then known to
+    /// three digits only.
+    pub fn subtract(&mut self, before: &Self) {
+        if before.is_empty() {
+            return;
+        }
+        // Fails only for counts that are not in here, and then leaves both in: never too few.
+        let _ = self.counts.subtract(&before.counts);
+        self.over -= before.over.min(self.over);
+        if self.over == 0 {
+            self.max_ns = self.counts.max();
+        }
+    }
+
+    /// The counts, for logs and pictures.
+    pub(super) fn counts(&self) -> &Histogram<u64> {
+        &self.counts
+    }
+
+    /// From counts that were read back.
+    pub(super) fn from_counts(read: &Histogram<u64>) -> Result<Self, hdrhistogram::AdditionError> {
+        let mut latencies = Self::default();
+        latencies.counts.add(read)?;
+        latencies.max_ns = latencies.counts.max();
+        Ok(latencies)
+    }
+
     /// The value below which `percent` of 100 lie, in nanoseconds; the longest of all where that
     /// place is above the range.
-    fn at(&self, percent: f64) -> u64 {
+    pub fn at(&self, percent: f64) -> u64 {
         match self.counts.value_at_percentile(percent) {
             value if value >= LATENCY_NS_MAX => self.max_ns,
             // Values are known to a thousandth: never say more than was measured.
@@ -84,7 +111,8 @@ impl Latencies {
     pub(super) fn json(&self) -> Value {
         if self.counts.is_empty() {
             return json!({
-                "count": 0, "over": 0, "p50": null, "p99": null, "p999": null, "max": null,
+                "count": 0, "over": 0, "p50": null, "p99": null, "p999": null,
+                "p9999": null, "max": null,
             });
         }
         json!({
@@ -93,6 +121,7 @@ impl Latencies {
             "p50": self.at(50.0),
             "p99": self.at(99.0),
             "p999": self.at(99.9),
+            "p9999": self.at(99.99),
             "max": self.max_ns,
         })
     }
@@ -105,16 +134,17 @@ impl Latencies {
         };
         let mut cells = vec![name.to_owned(), count];
         if self.counts.is_empty() {
-            cells.extend(["-", "-", "-", "-"].map(str::to_owned));
+            cells.extend(["-", "-", "-", "-", "-"].map(str::to_owned));
         } else {
-            let values = [self.at(50.0), self.at(99.0), self.at(99.9), self.max_ns];
+            let shares = [50.0, 99.0, 99.9, 99.99].map(|percent| self.at(percent));
+            let values = shares.into_iter().chain([self.max_ns]);
             cells.extend(values.map(micros));
         }
         cells
     }
 
     /// Whether there is none.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
 }

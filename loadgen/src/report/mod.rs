@@ -3,6 +3,9 @@
 //! Both come from one [`Report`]. The keys of the JSON are a contract (docs/loadgen.md); a test
 //! below holds them fixed.
 
+mod detail;
+mod hlog;
+mod html;
 mod latencies;
 
 use std::path::Path;
@@ -12,6 +15,8 @@ use comfy_table::{Table, presets};
 use forebay::Stats;
 use serde_json::{Value, json};
 
+pub use detail::Detail;
+pub use hlog::{Merged, merge};
 pub use latencies::Latencies;
 
 use crate::error::Error;
@@ -68,6 +73,8 @@ pub struct Report {
     pub sink: Option<Totals>,
     /// Whether a signal ended it early.
     pub stopped: bool,
+    /// What was run, and what it used besides.
+    pub detail: Detail,
 }
 
 impl Report {
@@ -78,7 +85,12 @@ impl Report {
 
     /// Rows of this process that the server confirmed.
     pub fn rows_acked(&self) -> u64 {
-        self.stats.rows_acked.min(self.rows_sent)
+        self.counted(|stats| stats.rows_acked).min(self.rows_sent)
+    }
+
+    /// A counter of the engine, without what came before the clock started.
+    fn counted(&self, counter: fn(&Stats) -> u64) -> u64 {
+        counter(&self.stats).saturating_sub(counter(&self.detail.before))
     }
 
     /// Whether nothing is left in the slot, recovered frames included.
@@ -91,13 +103,13 @@ impl Report {
         if self.all_acked() { 0 } else { 3 }
     }
 
-    /// Rows a second, end to end: from the first row until all was acked.
-    fn rows_per_second(&self) -> f64 {
+    /// Rows acked a second, end to end: from the first row until all was acked.
+    pub fn rows_per_second(&self) -> f64 {
         per_second(self.rows_acked(), self.total_time)
     }
 
     fn megabytes_per_second(&self) -> f64 {
-        per_second(self.stats.bytes_published, self.total_time) / 1e6
+        per_second(self.counted(|stats| stats.bytes_published), self.total_time) / 1e6
     }
 
     /// The report as one JSON object; docs/loadgen.md has the meaning of every key.
@@ -106,8 +118,9 @@ impl Report {
             Some(ns) if self.rows_sent > 0 => json!(round(ratio(ns, self.rows_sent))),
             _ => Value::Null,
         };
-        json!({
+        let mut json = json!({
             "command": self.command,
+            "title": self.detail.title,
             "exit_code": self.exit_code(),
             "stopped_by_signal": self.stopped,
             "rows_sent": self.rows_sent,
@@ -115,18 +128,18 @@ impl Report {
             "rows_unacked": self.rows_unacked(),
             "batches_sent": self.batches_sent,
             "batch_confirmed": self.batch_confirmed,
-            "frames_published": self.stats.frames_published,
-            "frames_written": self.stats.frames_written,
-            "frames_acked": self.stats.frames_acked,
+            "frames_published": self.counted(|stats| stats.frames_published),
+            "frames_written": self.counted(|stats| stats.frames_written),
+            "frames_acked": self.counted(|stats| stats.frames_acked),
             "frames_unacked": self.stats.unacked_frames,
             "frames_recovered": self.stats.frames_recovered,
-            "frames_replayed": self.stats.frames_replayed,
-            "segments_written": self.stats.segments_written,
-            "bytes_published": self.stats.bytes_published,
-            "oks_received": self.stats.oks_received,
-            "server_errors": self.stats.server_errors,
-            "reconnects_succeeded": self.stats.reconnects_succeeded,
-            "backpressure_stalls": self.stats.backpressure_stalls,
+            "frames_replayed": self.counted(|stats| stats.frames_replayed),
+            "segments_written": self.counted(|stats| stats.segments_written),
+            "bytes_published": self.counted(|stats| stats.bytes_published),
+            "oks_received": self.counted(|stats| stats.oks_received),
+            "server_errors": self.counted(|stats| stats.server_errors),
+            "reconnects_succeeded": self.counted(|stats| stats.reconnects_succeeded),
+            "backpressure_stalls": self.counted(|stats| stats.backpressure_stalls),
             "publish_seconds": self.publish_time.as_secs_f64(),
             "total_seconds": self.total_time.as_secs_f64(),
             "rows_per_second": round(self.rows_per_second()),
@@ -145,7 +158,11 @@ impl Report {
                 "sink": per_row(self.cpu.sink_ns),
             },
             "sink": self.sink.as_ref().map(Totals::to_json),
-        })
+        });
+        if let (Some(all), Value::Object(more)) = (json.as_object_mut(), self.detail.json()) {
+            all.extend(more);
+        }
+        json
     }
 
     /// Writes [`Report::json`] to a file.
@@ -159,7 +176,11 @@ impl Report {
 
     /// The report for people.
     pub fn table(&self) -> String {
-        format!("{}\n{}", self.totals(), self.latencies())
+        let title = match self.detail.title.as_str() {
+            "" => self.command.to_owned(),
+            title => format!("{}: {title}", self.command),
+        };
+        format!("{title}\n{}\n{}", self.totals(), self.latencies())
     }
 
     fn totals(&self) -> Table {
@@ -173,11 +194,17 @@ impl Report {
             line("rows unacked", grouped(self.rows_unacked()));
             line("frames unacked", grouped(self.stats.unacked_frames));
         }
-        line("frames published", grouped(self.stats.frames_published));
+        line(
+            "frames published",
+            grouped(self.counted(|stats| stats.frames_published)),
+        );
         if self.stats.frames_recovered > 0 {
             line("frames recovered", grouped(self.stats.frames_recovered));
         }
-        line("segments written", grouped(self.stats.segments_written));
+        line(
+            "segments written",
+            grouped(self.counted(|stats| stats.segments_written)),
+        );
         line(
             "time to accepted",
             format!("{:.3} s", self.publish_time.as_secs_f64()),
@@ -205,30 +232,44 @@ impl Report {
                 line(name, format!("{:.1} ns/row", ratio(ns, self.rows_sent)));
             }
         }
+        for (name, value) in self.detail.lines() {
+            line(name, value);
+        }
         table
     }
 
+    /// The distributions by the names under which tables, logs and pictures show them. What was
+    /// never counted is among them.
+    fn named_latencies(&self) -> [(String, &Latencies); 7] {
+        let (publish, flush) = self.detail.stages();
+        [
+            (format!("publish{publish}"), &self.publish),
+            (format!("flush{flush}"), &self.flush),
+            ("accept to written".to_owned(), &self.accept_to_written),
+            ("accept to stable".to_owned(), &self.accept_to_stable),
+            ("accept to acked".to_owned(), &self.accept_to_acked),
+            (
+                format!("publish{publish}, the call alone"),
+                &self.publish_service,
+            ),
+            (format!("flush{flush}, the call alone"), &self.flush_service),
+        ]
+    }
+
     fn latencies(&self) -> Table {
-        let mut table = new_table(&["latency", "count", "p50", "p99", "p99.9", "max"]);
-        for (name, latencies) in [
-            ("publish", &self.publish),
-            ("flush", &self.flush),
-            ("accept to written", &self.accept_to_written),
-            ("accept to stable", &self.accept_to_stable),
-            ("accept to acked", &self.accept_to_acked),
-        ] {
-            table.add_row(latencies.cells(name));
-        }
-        for (name, latencies) in [
-            ("publish, the call alone", &self.publish_service),
-            ("flush, the call alone", &self.flush_service),
-        ] {
-            if !latencies.is_empty() {
+        let mut table = latency_table();
+        for (index, (name, latencies)) in self.named_latencies().iter().enumerate() {
+            if index < 5 || !latencies.is_empty() {
                 table.add_row(latencies.cells(name));
             }
         }
         table
     }
+}
+
+/// Without its rows, which are [`Latencies::cells`].
+fn latency_table() -> Table {
+    new_table(&["latency", "count", "p50", "p99", "p99.9", "p99.99", "max"])
 }
 
 fn new_table(header: &[&str]) -> Table {

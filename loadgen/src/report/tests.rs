@@ -6,7 +6,7 @@ use forebay::Stats;
 
 use crate::sink::Totals;
 
-use super::{CpuUse, Latencies, Report, grouped};
+use super::{CpuUse, Detail, Latencies, Report, grouped};
 
 fn report() -> Report {
     let mut stats = Stats::default();
@@ -40,6 +40,7 @@ fn report() -> Report {
         },
         sink: None,
         stopped: false,
+        detail: Detail::default(),
     }
 }
 
@@ -54,6 +55,7 @@ fn the_keys_are_those_of_the_documentation() {
         .collect();
     let expected = [
         "command",
+        "title",
         "exit_code",
         "stopped_by_signal",
         "rows_sent",
@@ -86,6 +88,15 @@ fn the_keys_are_those_of_the_documentation() {
         "accept_to_acked_ns",
         "cpu_ns_per_row",
         "sink",
+        "durability",
+        "publish_stage",
+        "flush_stage",
+        "configuration",
+        "peak_memory_kib",
+        "disk_write_bytes",
+        "switches_voluntary",
+        "switches_involuntary",
+        "idle_cpu_percent",
     ];
     assert_eq!(keys, expected);
     let documentation = include_str!("../../../docs/loadgen.md");

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde_json::{Value, json};
-
 use crate::limits::figures::Spread;
 use crate::limits::json::JsonRow;
 
@@ -45,15 +43,15 @@ impl Row {
         let [raw, ours, spread] = self.spreads();
         JsonRow {
             name: self.name.to_owned(),
-            unit: "ratio",
+            unit: self.unit,
             spread,
             is_ratio: true,
             target: Some(match self.target {
-                Target::AtMost(limit) => json!({"at_most": limit}),
-                Target::AtLeast(limit) => json!({"at_least": limit}),
+                Target::AtMost(limit) => (limit, "ratio_at_most"),
+                Target::AtLeast(limit) => (limit, "ratio_at_least"),
             }),
             met: Some(self.holds()),
-            more: json!({"of": self.unit, "yardstick": to_json(raw), "ours": to_json(ours)}),
+            of: Some([ours, raw]),
         }
     }
 }
@@ -73,10 +71,6 @@ impl fmt::Display for Row {
             self.name, self.unit
         )
     }
-}
-
-fn to_json(spread: Spread) -> Value {
-    json!({"min": spread.least, "median": spread.median, "max": spread.most})
 }
 
 fn text(spread: Spread, digits: usize) -> String {

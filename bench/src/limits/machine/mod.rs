@@ -9,8 +9,6 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-
 use super::figures::{Spread, float, quantile_micros};
 use super::json::{self, JsonRow};
 use super::raw::{self, Extents};
@@ -106,7 +104,7 @@ pub fn run(options: &MachineOptions) -> Result<String, Box<dyn Error>> {
             is_ratio: false,
             target: None,
             met: None,
-            more: json!({}),
+            of: None,
         });
     }
     if let Some(path) = &options.json {

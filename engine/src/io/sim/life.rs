@@ -89,7 +89,7 @@ impl Life {
         self.gate.join(Arc::clone(&lane), end);
         let options = ProducerOptions {
             append_deadline: config.append_deadline,
-            flush_limit: config.append_deadline,
+            flush_limit_least: std::time::Duration::ZERO,
             message_bytes_max: (config.segment_bytes - 32, "sf_max_segment_bytes"),
             name_bytes_max: config.max_name_bytes,
             flush_stage: Stage::Written,

@@ -34,7 +34,7 @@ impl Producer {
     pub fn publish_chunk(&mut self, chunk: &Chunk<'_>) -> Result<Receipt, Error> {
         self.begin_receipt();
         self.publish_waiting()?;
-        self.hand_over_chunk(chunk, self.options.append_deadline)?;
+        self.hand_over_chunk(chunk, self.append_deadline())?;
         self.published_receipt()
     }
 

@@ -311,6 +311,11 @@ impl Journal {
         self.sync_wanted = wanted && self.files.is_some();
     }
 
+    /// The cap over segments, spares and dictionary is another one now.
+    pub(crate) fn set_total_bytes(&mut self, bytes: u64) {
+        self.options.total_bytes = bytes;
+    }
+
     /// Whether the engine closes: the cap and the pause between watermark records are lifted.
     pub(crate) fn close(&mut self, closing: bool) {
         self.closing = closing;

@@ -1,0 +1,79 @@
+//! `forebay-bench limits ... --json FILE` writes a row for each line, as `versus` does.
+
+#![allow(clippy::unwrap_used, reason = "a panic here is a failed test")]
+
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Runs one measurement, small, and answers its rows.
+fn rows(arguments: &[&str]) -> Vec<Value> {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = dir.path().join("rows.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_forebay-bench"))
+        .arg("limits")
+        .args(arguments)
+        .arg("--dir")
+        .arg(dir.path())
+        .arg("--json")
+        .arg(&file)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let all: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(all["limits"], arguments[0]);
+    all["rows"].as_array().unwrap().clone()
+}
+
+fn is_ordered(row: &Value) -> bool {
+    let number = |key: &str| row[key].as_f64().unwrap();
+    0.0 < number("min") && number("min") <= number("median") && number("median") <= number("max")
+}
+
+#[test]
+fn physical_figures_have_no_target() {
+    let rows = rows(&["machine", "--rounds", "2", "--mb", "64", "--only", "3"]);
+    let names: Vec<_> = rows
+        .iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "loopback TCP, messages of 32 KiB",
+            "crc32c, 32 KiB",
+            "memcpy, 32 KiB"
+        ]
+    );
+    for row in &rows {
+        assert!(is_ordered(row), "{row}");
+        assert_eq!(row["unit"], "GB/s");
+        assert!(row["ratio_median"].is_null() && row["target"].is_null() && row["met"].is_null());
+    }
+}
+
+#[test]
+fn a_ratio_names_its_limit_and_whether_it_is_met() {
+    let rows = rows(&["durable", "--rounds", "1", "--only", "parked"]);
+    let [row] = rows.as_slice() else {
+        panic!("{rows:?}");
+    };
+    assert!(is_ordered(row), "{row}");
+    assert_eq!(row["ratio_median"], row["median"]);
+    assert_eq!((&row["target"], &row["unit"]), (&1.8.into(), &"us".into()));
+    assert_eq!(row["target_kind"], "ratio_at_most");
+    let of = |whose: &str| row[whose]["median"].as_f64().unwrap();
+    let ratio = row["median"].as_f64().unwrap();
+    assert!((of("ours") / of("theirs") - ratio).abs() < 1e-9, "{row}");
+    assert_eq!(row["met"], ratio <= 1.8);
+}
+
+#[test]
+fn opening_is_held_against_the_disk_and_a_bound_on_memory() {
+    let rows = rows(&["recovery", "--mb", "20", "--rounds", "1", "--ours-only"]);
+    let kinds: Vec<_> = rows.iter().map(|row| &row["target_kind"]).collect();
+    assert_eq!(kinds, ["ratio_at_least", "ours_at_most"]);
+    assert!(rows.iter().all(is_ordered), "{rows:?}");
+    assert_eq!(rows[1]["met"], true, "{rows:?}");
+}

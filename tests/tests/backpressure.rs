@@ -1,0 +1,378 @@
+//! The cap is reached: what a refusal says while the server is slow and while it is away, what it
+//! counts, what ends a wait and how soon, and that the same handle goes on afterwards; also when
+//! the cap, the time limit or the servers are changed meanwhile.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests: a panic here is a failed test"
+)]
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use forebay::{Engine, Error, Pressure, Producer, TimestampNanos};
+use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
+use forebay_tests::address::free_address;
+use forebay_wire::upgrade::UpgradePolicy;
+
+mod loadgen;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How soon a wait ends.
+const SOON: Duration = Duration::from_millis(100);
+/// `sf_max_total_bytes`: four segments.
+const CAP_BYTES: u64 = 256 << 10;
+/// Longer than any test.
+const LONG: &str = "sf_append_deadline_millis=120000;";
+
+fn connect(dir: &Path, address: SocketAddr, more: &str) -> Engine {
+    let close = if more.contains("close_flush") {
+        ""
+    } else {
+        "close_flush_timeout_millis=0;"
+    };
+    Engine::connect(&format!(
+        "ws::addr={address};sf_dir={};sf_max_segment_bytes=64k;sf_max_total_bytes={CAP_BYTES};\
+         intake_ring_bytes=64k;initial_connect_retry=async;pin=off;{close}\
+         reconnect_initial_backoff_millis=5;reconnect_max_backoff_millis=20;{more}",
+        dir.join("sf").display()
+    ))
+    .unwrap()
+}
+
+fn serve(dir: &Path, address: SocketAddr, ack_delay: Duration) -> Sink {
+    Sink::start(SinkConfig {
+        listen: address,
+        depth: Depth::Decode,
+        strict: true,
+        store: Some(dir.join("store")),
+        ack_delay,
+        ..SinkConfig::default()
+    })
+    .unwrap()
+}
+
+fn fill(producer: &mut Producer, n: u64) {
+    let n = i64::try_from(n).unwrap();
+    producer.table("t").unwrap().column_i64("n", n).unwrap();
+    let text = "x".repeat(3_000);
+    producer.column_str("v", &text).unwrap();
+    producer.at(TimestampNanos(n + 1)).unwrap();
+}
+
+/// Publishes until there is no room; answers how many batches were accepted. One more is buffered.
+fn fill_up(producer: &mut Producer) -> u64 {
+    let mut n = 0;
+    let mut refused_since = None;
+    fill(producer, n);
+    loop {
+        match producer.try_publish() {
+            Ok(_) => {
+                n += 1;
+                refused_since = None;
+                fill(producer, n);
+            }
+            // It may be a rotation only, or a steward that is behind.
+            Err(Error::Backpressure { .. }) => {
+                let since = *refused_since.get_or_insert_with(Instant::now);
+                if since.elapsed() > Duration::from_millis(500) {
+                    return n;
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Err(error) => panic!("{error}"),
+        }
+        assert!(n < 1_000, "the cap holds");
+    }
+}
+
+fn check_stored(dir: &Path, batches: u64) {
+    let text = std::fs::read_to_string(dir.join("store/t.ndjson")).unwrap();
+    let mut rows: Vec<u64> = text
+        .lines()
+        .map(|line| {
+            let row: serde_json::Value = serde_json::from_str(line).unwrap();
+            row["n"].as_u64().unwrap()
+        })
+        .collect();
+    rows.dedup();
+    assert_eq!(rows, (0..batches).collect::<Vec<_>>(), "each, in order");
+}
+
+/// What ended a blocked `publish` and how long after `event` had happened; the handle is given back.
+fn wait_ended_by(
+    mut producer: Producer,
+    event: impl FnOnce(),
+) -> (Result<(), Error>, Duration, Producer) {
+    let (ready, started) = channel();
+    let waiting = std::thread::spawn(move || {
+        ready.send(()).unwrap();
+        let outcome = producer.publish().map(drop);
+        (outcome, Instant::now(), producer)
+    });
+    started.recv().unwrap();
+    // It sleeps by then: its first look lasts 20 us.
+    std::thread::sleep(Duration::from_millis(30));
+    assert!(!waiting.is_finished(), "it waits");
+    event();
+    let happened = Instant::now();
+    let (outcome, ended, producer) = waiting.join().unwrap();
+    (outcome, ended.saturating_duration_since(happened), producer)
+}
+
+#[test]
+fn a_refusal_while_publishing_says_so_and_a_hundred_count_a_hundred() {
+    let dir = loadgen::scratch();
+    // Longer than the hundred refusals take; the sink ends when it has answered.
+    let sink = serve(dir.path(), free_address(), Duration::from_secs(20));
+    let engine = connect(dir.path(), sink.addr(), "sf_append_deadline_millis=20;");
+    let mut producer = engine.producer().unwrap();
+    let n = fill_up(&mut producer);
+    assert!(engine.status().shards[0].is_full, "{:?}", engine.status());
+    assert_eq!(producer.headroom(), 0);
+    let before = engine.stats();
+    for round in 0..100 {
+        let refused = if round % 2 == 0 {
+            producer.publish().map(drop).unwrap_err()
+        } else {
+            producer.try_flush().unwrap_err()
+        };
+        let Error::Backpressure {
+            pressure,
+            batch_bytes,
+            waited_millis,
+            rows_accepted,
+            positions,
+        } = &refused
+        else {
+            panic!("{refused}");
+        };
+        assert_eq!(*pressure, Pressure::Publishing, "the server is there");
+        assert!((3_000..4_096).contains(batch_bytes), "{batch_bytes}");
+        let least = if round % 2 == 0 { 20 } else { 0 };
+        assert!((least..least + 500).contains(waited_millis), "{refused}");
+        assert_eq!((*rows_accepted, *positions), (0, None));
+        let text = refused.to_string();
+        for part in [
+            "the rows stay",
+            "sf_max_total_bytes",
+            "sf_append_deadline_millis",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(refused.is_retryable() && refused.code() == 1);
+    }
+    let after = engine.stats();
+    let counted = |stats: &forebay::Stats| (stats.publishes_timed_out, stats.backpressure_stalls);
+    assert_eq!(counted(&after).0 - counted(&before).0, 100);
+    assert_eq!(counted(&after).1 - counted(&before).1, 100);
+    assert_eq!(producer.rows(), 1, "the refused row, once");
+    assert!(after.disk_bytes <= CAP_BYTES, "{}", after.disk_bytes);
+    // The same handle goes on.
+    engine.reconfigure("sf_max_total_bytes=10m;").unwrap();
+    engine
+        .reconfigure("sf_append_deadline_millis=10000;")
+        .unwrap();
+    producer.flush().unwrap();
+    fill(&mut producer, n + 1);
+    producer.flush().unwrap();
+    assert!(!engine.status().shards[0].is_full);
+    assert!(engine.close().is_err(), "nothing is acked");
+    drop(sink);
+    let sink = serve(dir.path(), free_address(), Duration::ZERO);
+    std::fs::write(dir.path().join("store/t.ndjson"), "").unwrap();
+    let engine = connect(dir.path(), sink.addr(), "close_flush_timeout_millis=30000;");
+    engine.close().unwrap();
+    drop(sink.stop());
+    check_stored(dir.path(), n + 2);
+}
+
+#[test]
+fn a_wait_is_ended_by_room_within_100_ms() {
+    let dir = loadgen::scratch();
+    let address = free_address();
+    let engine = connect(dir.path(), address, LONG);
+    let mut producer = engine.producer().unwrap();
+    let n = fill_up(&mut producer);
+    let mut sink = None;
+    let (outcome, soon, mut producer) = wait_ended_by(producer, || {
+        sink = Some(serve(dir.path(), address, Duration::ZERO));
+        // Room is there when the shard takes entries again.
+        let start = Instant::now();
+        while engine.status().shards[0].is_full {
+            assert!(start.elapsed() < PATIENCE, "{:?}", engine.status());
+            std::thread::yield_now();
+        }
+    });
+    outcome.unwrap();
+    println!("room: {soon:?}");
+    assert!(soon < SOON, "{soon:?}");
+    fill(&mut producer, n + 1);
+    producer.publish().unwrap();
+    engine.wait_acked(PATIENCE).unwrap();
+    engine.close().unwrap();
+    drop(sink.unwrap().stop());
+    check_stored(dir.path(), n + 2);
+}
+
+#[test]
+fn a_wait_is_ended_by_a_raised_cap_within_100_ms() {
+    let dir = loadgen::scratch();
+    let address = free_address();
+    let engine = connect(dir.path(), address, LONG);
+    let mut producer = engine.producer().unwrap();
+    let n = fill_up(&mut producer);
+    let refused = producer.try_publish().unwrap_err();
+    let is_outage = matches!(
+        refused,
+        Error::Backpressure { pressure: Pressure::Reconnecting { attempts, .. }, .. } if attempts > 0
+    );
+    assert!(is_outage && refused.code() == 2, "{refused}");
+    let (outcome, soon, mut producer) = wait_ended_by(producer, || {
+        engine.reconfigure("sf_max_total_bytes=1m;").unwrap();
+    });
+    outcome.unwrap();
+    println!("a raised cap: {soon:?}");
+    assert!(soon < SOON, "{soon:?}");
+    assert_eq!(engine.status().shards[0].slot_bytes_max, 1 << 20);
+    // Three quarters of it are new room, and the new cap holds as the old one did.
+    let mut more = n + 1;
+    engine
+        .reconfigure("sf_append_deadline_millis=200;")
+        .unwrap();
+    fill(&mut producer, more);
+    while producer.publish().is_ok() {
+        more += 1;
+        fill(&mut producer, more);
+    }
+    assert!(more - n > 200, "{} batches more", more - n);
+    let used = engine.stats().disk_bytes;
+    assert!(used <= 1 << 20, "{used} bytes");
+    // A lower cap refuses what was refused, and delivery makes the room.
+    engine
+        .reconfigure(&format!("sf_max_total_bytes={CAP_BYTES};"))
+        .unwrap();
+    producer.publish().unwrap_err();
+    let sink = serve(dir.path(), address, Duration::ZERO);
+    engine
+        .reconfigure("sf_append_deadline_millis=30000;")
+        .unwrap();
+    producer.publish().unwrap();
+    engine.wait_acked(PATIENCE).unwrap();
+    engine.close().unwrap();
+    drop(sink.stop());
+    check_stored(dir.path(), more + 1);
+}
+
+#[test]
+fn a_wait_is_ended_by_close_within_100_ms() {
+    let dir = loadgen::scratch();
+    let engine = connect(dir.path(), free_address(), LONG);
+    let mut producer = engine.producer().unwrap();
+    fill_up(&mut producer);
+    let closing = std::sync::Mutex::new(None);
+    let (outcome, soon, mut producer) = wait_ended_by(producer, || {
+        *closing.lock().unwrap() = Some(std::thread::spawn(move || engine.close()));
+    });
+    println!("close: {soon:?}");
+    // What was waiting may still be taken in the last moment.
+    assert!(
+        matches!(outcome, Ok(()) | Err(Error::Closed)),
+        "{outcome:?}"
+    );
+    assert!(soon < SOON, "{soon:?}");
+    let closed = closing.into_inner().unwrap().unwrap().join().unwrap();
+    assert!(
+        matches!(closed, Err(Error::NotDrained { .. })),
+        "{closed:?}"
+    );
+    fill(&mut producer, 9_999);
+    assert!(matches!(producer.publish(), Err(Error::Closed)));
+}
+
+#[test]
+fn a_wait_is_ended_by_refused_credentials_within_100_ms() {
+    let dir = loadgen::scratch();
+    let address = free_address();
+    let engine = connect(dir.path(), address, LONG);
+    let mut producer = engine.producer().unwrap();
+    fill_up(&mut producer);
+    let mut sink = None;
+    let (outcome, soon, mut producer) = wait_ended_by(producer, || {
+        let upgrade = UpgradePolicy {
+            authorization: Some("Bearer secret".to_owned()),
+            ..UpgradePolicy::default()
+        };
+        sink = Some(Sink::start(SinkConfig {
+            listen: address,
+            upgrade,
+            ..SinkConfig::default()
+        }));
+        let start = Instant::now();
+        while engine.status().terminal.is_none() {
+            assert!(start.elapsed() < PATIENCE, "{:?}", engine.status());
+            std::thread::yield_now();
+        }
+    });
+    println!("401: {soon:?}");
+    let error = outcome.unwrap_err();
+    assert!(error.to_string().contains("401"), "{error}");
+    assert!(soon < SOON, "{soon:?}");
+    assert!(producer.publish().is_err(), "for good");
+    engine.close().unwrap_err();
+}
+
+#[test]
+fn servers_are_exchanged_while_rows_flow() {
+    let dir = loadgen::scratch();
+    let [first, second] = [free_address(), free_address()];
+    let old = Sink::start(SinkConfig {
+        listen: first,
+        ..SinkConfig::default()
+    });
+    let old = old.unwrap();
+    let engine = connect(dir.path(), first, "close_flush_timeout_millis=30000;");
+    let mut producer = engine.producer().unwrap();
+    fill(&mut producer, 0);
+    producer.publish().unwrap();
+    engine.wait_acked(PATIENCE).unwrap();
+    let sink = serve(dir.path(), second, Duration::ZERO);
+    let start = Instant::now();
+    engine.reconfigure(&format!("addr={second};")).unwrap();
+    for n in 0..50 {
+        fill(&mut producer, n);
+        producer.publish().unwrap();
+    }
+    engine.wait_acked(PATIENCE).unwrap();
+    println!("another server: {:?}", start.elapsed());
+    let endpoint = engine.status().shards[0].endpoint.clone();
+    assert_eq!(endpoint, Some(second.to_string()));
+    // The present server stays connected when others are added or taken away.
+    let connects = engine.stats().reconnects_succeeded;
+    for list in [format!("addr={first},{second};"), format!("addr={second};")] {
+        engine.reconfigure(&list).unwrap();
+        fill(&mut producer, 50 + engine.stats().rows_acked - 51);
+        producer.publish().unwrap();
+        engine.wait_acked(PATIENCE).unwrap();
+    }
+    assert_eq!(engine.stats().reconnects_succeeded, connects);
+    engine.close().unwrap();
+    assert_eq!(old.stop().messages, 1, "the first row only");
+    drop(sink.stop());
+    check_stored(dir.path(), 52);
+}
+
+#[test]
+fn what_cannot_be_changed_is_refused_and_changes_nothing() {
+    let dir = loadgen::scratch();
+    let engine = connect(dir.path(), free_address(), LONG);
+    let refused = engine.reconfigure("sf_max_total_bytes=1m;sf_durability=flush;");
+    let Err(Error::Config { key, reason }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(key, "sf_durability");
+    assert!(reason.contains("close it and connect anew"), "{reason}");
+    assert_eq!(engine.status().shards[0].slot_bytes_max, CAP_BYTES);
+}
