@@ -219,7 +219,7 @@ fn parts_of_two_shards_arrive_once_whatever_was_refused() {
     let mut producer = engine.producer().expect("open");
     let (mut n, mut refused, mut sink) = (0, 0, None);
     for round in 0..60u64 {
-        for _ in 0..1 + round * round % 157 {
+        for _ in 0..=round * round % 157 {
             let bytes = usize::try_from(n * 37 % 900).unwrap();
             let table = if n % 3 == 0 { "t0" } else { "t1" };
             row(&mut producer, table, n, &"y".repeat(bytes));
