@@ -5,7 +5,7 @@
     reason = "helpers of tests: a panic here is a failed test"
 )]
 
-use forebay::{Engine, Error, Producer};
+use forebay::{Engine, Error, Producer, Stage};
 
 mod producing;
 use producing::{PATIENCE, accepted, connect, free_address, row, scratch, serve, stored, until};
@@ -148,4 +148,104 @@ fn batches_of_any_size_arrive_in_order_each_row_once() {
     sink.stop();
     assert_eq!(stored(dir.path(), "t"), (0..n).collect::<Vec<_>>());
     assert!(refused > 0, "the ring is small enough to be full at times");
+}
+
+/// `t0` and `t1` are tables of different shards. The ring of one is full: the other one gets
+/// nothing either.
+#[test]
+fn two_shards_accept_a_flush_together_or_not_at_all() {
+    let (dir, address) = (scratch(), free_address());
+    let engine = connect(address, &format!("shards=2;{SMALL}"));
+    let mut producer = engine.producer().expect("open");
+    let text = "x".repeat(1000);
+    let mut n = 0;
+    // Until the shard of `t0` is full, and then its ring.
+    let error = loop {
+        row(&mut producer, "t0", n, &text);
+        n += 1;
+        if let Err(error) = producer.try_flush() {
+            let shards = engine.status().shards;
+            if shards.iter().any(|shard| shard.is_full) {
+                break error;
+            }
+        }
+    };
+    assert!(matches!(error, Error::Backpressure { .. }), "{error}");
+    let idle = engine.status().shards.iter().filter(|s| !s.is_full).count();
+    assert_eq!(idle, 1, "the shard of t1 has room");
+    let buffered = producer.rows();
+    let before = accepted(&engine);
+    for m in 0..20 {
+        row(&mut producer, "t1", m, &text);
+    }
+    row(&mut producer, "t0", n, &text);
+    n += 1;
+    for _ in 0..3 {
+        let error = producer.try_flush().expect_err("no room for all");
+        let nothing = matches!(
+            error,
+            Error::Backpressure {
+                rows_accepted: 0,
+                ..
+            }
+        );
+        assert!(nothing, "{error}");
+        assert_eq!(accepted(&engine), before, "neither shard");
+        assert_eq!(producer.rows(), buffered + 21);
+    }
+    assert_eq!(producer.headroom(), 0, "the fullest shard counts");
+    let tables = engine.tables();
+    let t1 = tables
+        .iter()
+        .find(|rows| rows.table == "t1")
+        .expect("known");
+    assert_eq!(t1.accepted, 0, "not one row");
+    let sink = serve(dir.path(), address);
+    let receipt = producer
+        .publish()
+        .expect("room when the server acknowledges");
+    receipt.wait(Stage::Acked, PATIENCE).expect("both shards");
+    engine.close().expect("drained");
+    sink.stop();
+    assert_eq!(stored(dir.path(), "t0"), (0..n).collect::<Vec<_>>());
+    assert_eq!(stored(dir.path(), "t1"), (0..20).collect::<Vec<_>>());
+}
+
+/// Batches of both shards, larger than frames and at times than rings, while a server comes late.
+#[test]
+fn parts_of_two_shards_arrive_once_whatever_was_refused() {
+    let (dir, address) = (scratch(), free_address());
+    let engine = connect(address, &format!("shards=2;{SMALL}"));
+    let mut producer = engine.producer().expect("open");
+    let (mut n, mut refused, mut sink) = (0, 0, None);
+    for round in 0..60u64 {
+        for _ in 0..=round * round % 157 {
+            let bytes = usize::try_from(n * 37 % 900).unwrap();
+            let table = if n % 3 == 0 { "t0" } else { "t1" };
+            row(&mut producer, table, n, &"y".repeat(bytes));
+            n += 1;
+        }
+        let (mut before, mut buffered) = (accepted(&engine), producer.rows());
+        until("accepted in the end", || match producer.try_flush() {
+            Ok(()) => true,
+            Err(Error::Backpressure { rows_accepted, .. }) => {
+                refused += 1;
+                sink.get_or_insert_with(|| serve(dir.path(), address));
+                let now = accepted(&engine);
+                assert_eq!(rows_accepted == 0, now == before, "{rows_accepted} rows");
+                assert_eq!(producer.rows() as u64 + rows_accepted, buffered as u64);
+                (before, buffered) = (now, producer.rows());
+                false
+            }
+            Err(error) => panic!("{error}"),
+        });
+    }
+    let sink = sink.expect("full before");
+    engine.wait_acked(PATIENCE).expect("delivered");
+    engine.close().expect("drained");
+    sink.stop();
+    let of = |wanted: fn(&u64) -> bool| (0..n).filter(wanted).collect::<Vec<_>>();
+    assert_eq!(stored(dir.path(), "t0"), of(|n| n % 3 == 0));
+    assert_eq!(stored(dir.path(), "t1"), of(|n| n % 3 != 0));
+    assert!(refused > 0);
 }

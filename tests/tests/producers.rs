@@ -90,7 +90,7 @@ fn produce(mut producer: Producer, thread: u64, next: impl Fn() -> Option<Produc
             Err(Error::Closed) => return buffered,
             Err(error) => panic!("{error}"),
         }
-        if (chance >> 40) % 512 == 7
+        if (chance >> 40) % 4096 == 7
             && buffered.is_empty()
             && let Some(other) = next()
         {

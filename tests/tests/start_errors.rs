@@ -199,18 +199,14 @@ fn stages_that_can_never_be_reached_are_misuse_at_once() {
     producer.table("t").unwrap().column_i64("v", 1).unwrap();
     producer.at(TimestampNanos(1)).unwrap();
     let receipt = producer.publish().expect("room");
-    for stage in [
-        forebay::Stage::Written,
-        forebay::Stage::Stable,
-        forebay::Stage::Durable,
-    ] {
+    for stage in [Stage::Written, Stage::Stable, Stage::Durable] {
         let outcome = receipt.wait(stage, Duration::from_mins(1));
         assert!(
             matches!(outcome, Err(Error::Misuse(_))),
             "{stage:?}: {outcome:?}"
         );
     }
-    let outcome = receipt.wait(forebay::Stage::Acked, Duration::from_millis(20));
+    let outcome = receipt.wait(Stage::Acked, Duration::from_millis(20));
     assert!(matches!(outcome, Err(Error::Timeout { .. })), "{outcome:?}");
 }
 

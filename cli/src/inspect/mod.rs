@@ -85,6 +85,7 @@ fn leftovers(slot: &Slot) -> Result<Vec<Leftover>, Failure> {
             (".failed", Kind::File) => "failed",
             (".last_error", Kind::File) => "last error",
             (".slot-id", Kind::File) => "slot identity",
+            (".shards", Kind::File) => "number of shards",
             (LOCK_OWNER, Kind::Directory) => "Node.js owner",
             (_, Kind::File) if own.contains(&name) || is_segment_name(name) => continue,
             (_, Kind::File) if name.ends_with(".corrupt") => "set aside",

@@ -59,6 +59,8 @@ impl Opened {
             sender_id: name,
             ..config.clone()
         };
+        // Slots are opened one after the other: what the last one was is over.
+        progress.begin(0, 0);
         let handover = open_slot_watched(&RealFs, &config, progress)?;
         let incarnation = handover.as_ref().map(|h| h.incarnation.clone());
         let lock = HeldLock::new(incarnation);

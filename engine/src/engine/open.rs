@@ -498,6 +498,7 @@ fn options(config: &Config, kill_safe: bool) -> ProducerOptions {
         has_files,
         keys: config.producer.clone(),
         symbols_max: config.symbols_max,
+        route_by: config.shards.route_by,
     }
 }
 

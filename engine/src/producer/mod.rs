@@ -17,6 +17,7 @@ mod positions;
 mod prepared;
 mod publish;
 mod receipt;
+mod routing;
 mod row;
 mod setters;
 mod spread;
@@ -39,9 +40,10 @@ use self::chunk::Scratch;
 use self::desk::Desk;
 use self::parts::Pieces;
 use self::plan::Plan;
+use self::routing::Guest;
 use self::stamps::Stamps;
 use self::symbols::Symbols;
-use crate::config::ProducerKeys;
+use crate::config::{ProducerKeys, RouteBy};
 use crate::error::Error;
 use crate::io::sys::Home;
 use crate::observe::{Category, Policy, SenderError};
@@ -69,6 +71,8 @@ pub(crate) struct ProducerOptions {
     pub(crate) keys: ProducerKeys,
     /// Most symbols of the slot.
     pub(crate) symbols_max: u32,
+    /// What decides to which shard a row goes.
+    pub(crate) route_by: RouteBy,
 }
 
 /// A handle for one application thread: collects rows and publishes them as batches.
@@ -95,6 +99,8 @@ pub struct Producer {
     others: Vec<Box<Desk>>,
     /// Rows buffered there.
     elsewhere: usize,
+    /// A prepared table of another desk, in the row under construction or the last such row.
+    guest: Option<Guest>,
     /// The last position that was accepted.
     position: Option<u64>,
     /// Table of the row under construction, or [`TableId::NONE`].
@@ -126,6 +132,7 @@ impl Producer {
             desk,
             others: desks.collect(),
             elsewhere: 0,
+            guest: None,
             position: None,
             open: TableId::NONE,
             plan: Plan::default(),

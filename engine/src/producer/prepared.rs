@@ -14,7 +14,7 @@ use crate::error::Error;
 
 /// A table, from [`Producer::prepare`].
 ///
-/// Producer and place in one number, so that one comparison tells whether a column belongs to the
+/// Desk and place in one number, so that one comparison tells whether a column belongs to the
 /// open row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TableId(u64);
@@ -28,15 +28,15 @@ impl TableId {
         Self(u64::from(owner) << 32 | u64::from(place))
     }
 
-    /// The producer that gave it.
+    /// The desk that gave it.
     #[inline]
-    fn owner(self) -> u64 {
+    pub(super) fn owner(self) -> u64 {
         self.0 >> 32
     }
 
-    /// Its place in that producer.
+    /// Its place at that desk.
     #[inline]
-    fn place(self) -> usize {
+    pub(super) fn place(self) -> usize {
         usize::try_from(self.0 & u64::from(u32::MAX)).expect("32 bits")
     }
 }
@@ -87,16 +87,19 @@ impl Producer {
         ty: ColumnType,
     ) -> Result<ColumnId, Error> {
         self.not_in_a_row()?;
-        if !self.sit_where(|desk| u64::from(desk.id) == table.owner()) {
-            return Err(Error::Misuse("a table of another producer"));
-        }
         if ty == ColumnType::LongArray {
             return Err(Error::Misuse(
                 "servers store no LONG_ARRAY: use DoubleArray",
             ));
         }
         let limit = self.options.name_bytes_max;
-        let place = &mut self.desk.tables[table.place()];
+        let Some(desk) = self
+            .desks_mut()
+            .find(|desk| u64::from(desk.id) == table.owner())
+        else {
+            return Err(Error::Misuse("a table of another producer"));
+        };
+        let place = &mut desk.tables[table.place()];
         // A name that is known was checked when it was new, but for the designated timestamp's.
         let known = if name.is_empty() {
             Err(names::NameError::Empty.to_string())
@@ -147,12 +150,7 @@ impl Producer {
         for name in tables {
             self.go_to_table(name)?;
         }
-        for index in 0..=self.others.len() {
-            self.warm_desk(rows);
-            if index < self.others.len() {
-                self.swap_with(index);
-            }
-        }
+        self.at_each_desk(|this| this.warm_desk(rows));
         Ok(())
     }
 
@@ -186,26 +184,13 @@ impl Producer {
     #[inline]
     pub fn row(&mut self, table: TableId) -> Result<&mut Self, Error> {
         self.home.check()?;
+        let mut table = table;
         if self.row_open() || table.owner() != u64::from(self.desk.id) {
-            self.go_to_prepared(table)?;
+            table = self.visit(table)?;
         }
         self.desk.current = table.place();
         self.begin_row();
         Ok(self)
-    }
-
-    /// Goes to the desk of a prepared table.
-    #[cold]
-    fn go_to_prepared(&mut self, table: TableId) -> Result<(), Error> {
-        if self.row_open() {
-            return Err(Error::Misuse(
-                "row() while a row is open: call at(), at_now() or discard_row() first",
-            ));
-        }
-        if !self.sit_where(|desk| u64::from(desk.id) == table.owner()) {
-            return Err(Error::Misuse("a table of another producer"));
-        }
-        Ok(())
     }
 
     #[inline]
@@ -216,7 +201,7 @@ impl Producer {
         push: impl FnOnce(&mut ColumnBuffer) -> Result<(), PushError>,
     ) -> Result<&mut Self, Error> {
         if !self.is_here(column) {
-            return self.misplaced();
+            return self.put_as_guest(column, fits, push);
         }
         // The buffer says what fits, not the handle, though they agree: `push` asks it the same
         // once more, and the compiler sees that.
@@ -239,9 +224,27 @@ impl Producer {
     // What follows is off the way of a row that is taken: kept out of line, and the last thing that
     // its caller does, so that the way itself saves no registers.
 
+    /// A column of another desk, or of none that is open.
     #[cold]
-    fn foreign_symbol(&mut self, column: ColumnId) -> Result<&mut Self, Error> {
+    fn put_as_guest(
+        &mut self,
+        column: ColumnId,
+        fits: impl Fn(&ColumnBuffer) -> bool,
+        push: impl FnOnce(&mut ColumnBuffer) -> Result<(), PushError>,
+    ) -> Result<&mut Self, Error> {
+        match self.visiting_column(column) {
+            Some(local) => self.put(local, fits, push),
+            None => self.misplaced(),
+        }
+    }
+
+    #[cold]
+    fn foreign_symbol(&mut self, column: ColumnId, symbol: Symbol) -> Result<&mut Self, Error> {
+        let column = self.visiting_column(column).unwrap_or(column);
         if self.is_here(column) {
+            if symbol.owner == self.id {
+                return self.put_symbol(column, symbol);
+            }
             return Err(self.refuse_put(column, "a symbol of another producer".to_owned()));
         }
         self.misplaced()
@@ -291,7 +294,7 @@ impl Producer {
     #[inline]
     pub fn put_symbol(&mut self, column: ColumnId, symbol: Symbol) -> Result<&mut Self, Error> {
         if symbol.owner != self.id || !self.is_here(column) {
-            return self.foreign_symbol(column);
+            return self.foreign_symbol(column, symbol);
         }
         match self.desk.symbols.noted(symbol.id) {
             Some(id) => self.put_cell(column, id),

@@ -14,7 +14,6 @@ use super::prepared::TableId;
 use super::table::Table;
 use super::timestamp::Timestamp;
 use crate::error::Error;
-use crate::router::route::shard_of;
 
 /// Most tables of a message (protocol.md section 4.1).
 const TABLES_MAX: usize = 65_535;
@@ -71,12 +70,10 @@ impl Producer {
         if self.find_table(name) {
             return Ok(());
         }
-        if !self.others.is_empty() {
-            let shard = shard_of(name, self.others.len() + 1);
-            self.sit_where(|desk| desk.gate.shard as usize == shard);
-            if self.find_table(name) {
-                return Ok(());
-            }
+        let before = self.desk.id;
+        self.go_to_desk_of(name);
+        if self.desk.id != before && self.find_table(name) {
+            return Ok(());
         }
         let refused = |reason: String| Error::Row {
             table: name.to_owned(),
@@ -187,13 +184,10 @@ impl Producer {
     /// Forgets all buffered rows, the one under construction included. Their columns stay known.
     pub fn clear(&mut self) {
         self.discard_row();
-        for index in 0..=self.others.len() {
-            self.desk.symbols.rewind_all();
-            self.start_batch();
-            if index < self.others.len() {
-                self.swap_with(index);
-            }
-        }
+        self.at_each_desk(|this| {
+            this.desk.symbols.rewind_all();
+            this.start_batch();
+        });
     }
 
     /// Completes the row with its designated timestamp, which must not lie before 1970.

@@ -139,7 +139,7 @@ pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> io::Result<Option<Eras>> {
     if eras.is_none() {
         tracing::warn!(
             slot = %dir.display(),
-            "FB-R013 .shards is not usable: the frames count as those of the present number of shards"
+            "FB-A003 .shards is not usable: the frames count as those of the present number of shards"
         );
     }
     Ok(eras)

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far [`connect`](crate::EngineBuilder::connect) is with the slot that it
-/// opens. Clones share the figures; reading them costs a load each and disturbs nobody.
+/// How far [`connect`](crate::EngineBuilder::connect) is with the slot that it opens; of several
+/// shards' slots, one after the other, with the present one. Clones share the figures; reading them costs a load each and disturbs nobody.
 ///
 /// The totals are known, and more than what was scanned, as soon as the slot's lock is held. All
 /// are 0 before, and without `sf_dir`.

@@ -97,6 +97,7 @@ impl Life {
             has_files: true,
             keys: config.producer.clone(),
             symbols_max: config.symbols_max,
+            route_by: config.shards.route_by,
         };
         let way = Way {
             gate: Arc::clone(&self.gate),

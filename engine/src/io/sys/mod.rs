@@ -42,7 +42,7 @@ pub(crate) use socket::Socket;
 pub(crate) use space::{filesystem_type, free_bytes};
 pub(crate) use thread::{
     block_signals, coarse_nanos, cpu_nanos, monotonic_nanos, name_thread, random_u64, wall_micros,
-    wall_nanos, yield_to_others,
+    wall_nanos, with_signals_blocked, yield_to_others,
 };
 
 use std::io;

@@ -67,10 +67,31 @@ pub(crate) fn yield_to_others() {
 
 /// Blocks every signal in the calling thread: signals are the application's.
 pub(crate) fn block_signals() {
+    change_mask(libc::SIG_BLOCK, &all_signals());
+}
+
+/// Does something that starts threads with every signal blocked, so that theirs are from the first
+/// moment; the calling thread's mask is as before afterwards. `work` does not unwind.
+pub(crate) fn with_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
+    let before = change_mask(libc::SIG_BLOCK, &all_signals());
+    let outcome = work();
+    change_mask(libc::SIG_SETMASK, &before);
+    outcome
+}
+
+fn all_signals() -> libc::sigset_t {
     // SAFETY: an all-zero sigset_t is valid storage for sigfillset to overwrite.
     let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: `all` is valid for writing.
     unsafe { libc::sigfillset(&raw mut all) };
-    // SAFETY: `all` is initialised; the old mask is not asked for.
-    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut()) };
+    all
+}
+
+/// Changes the calling thread's mask; answers what it was.
+fn change_mask(how: libc::c_int, mask: &libc::sigset_t) -> libc::sigset_t {
+    // SAFETY: an all-zero sigset_t is valid storage for the call to overwrite.
+    let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `mask` is initialised, `before` is valid for writing.
+    unsafe { libc::pthread_sigmask(how, mask, &raw mut before) };
+    before
 }

@@ -27,7 +27,7 @@ use super::revive::Revival;
 use crate::config::{Config, Cores};
 use crate::error::Error;
 use crate::io::Clock;
-use crate::io::sys::{block_signals, name_thread};
+use crate::io::sys::{block_signals, name_thread, with_signals_blocked};
 use crate::router::gate::{Gate, Terminal};
 use crate::shard::{Next, Remains, Shard};
 use crate::steward::{Incarnation, text_of};
@@ -99,13 +99,15 @@ pub(crate) fn spawn(
     };
     let revival = Revival::new(config, io.gate(), slot);
     // glommio reads files below /sys while it builds an executor and panics if it cannot.
-    let spawned = catch_unwind(AssertUnwindSafe(|| {
+    // It also starts a thread of its own for calls that block, before the shard's could say how.
+    let build = AssertUnwindSafe(|| {
         LocalExecutorBuilder::new(placement)
             .name(&name)
             .preempt_timer(NEVER_PREEMPT)
             .io_memory(64 << 10)
             .spawn(move || host(shard, io, guard, revival))
-    }));
+    });
+    let spawned = with_signals_blocked(|| catch_unwind(build));
     let reason = match spawned {
         Ok(Ok(handle)) => return Ok(Hosted(handle)),
         Ok(Err(error)) => error.to_string(),
