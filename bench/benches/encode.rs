@@ -51,7 +51,7 @@ fn rows(c: &mut Criterion) {
     group.bench_function(BenchmarkId::new("rows by name", "forebay"), |b| {
         b.iter_custom(|count| {
             time(&mut world, count, |producer| {
-                quotes::by_name(producer, &columns, BATCH)
+                quotes::by_name(producer, &columns, BATCH);
             })
         });
     });
@@ -60,7 +60,7 @@ fn rows(c: &mut Criterion) {
     group.bench_function(BenchmarkId::new("prepared rows", "forebay"), |b| {
         b.iter_custom(|count| {
             time(&mut world, count, |producer| {
-                quotes::prepared(producer, &columns, &handles, BATCH)
+                quotes::prepared(producer, &columns, &handles, BATCH);
             })
         });
     });
