@@ -98,16 +98,23 @@ fn the_title_names_call_stage_durability_and_pace() {
 fn a_log_and_a_page_hold_what_the_report_does() {
     let dir = tempfile::tempdir().expect("a directory");
     let (log, page) = (dir.path().join("run.hlog"), dir.path().join("run.html"));
-    let report = measure(&small(Way::Row));
+    // Long enough for samples over time.
+    let report = measure(&RunOptions {
+        rows_per_second: Some(30_000.0),
+        ..small(Way::Row)
+    });
     report.write_hlog(&log).expect("written");
     report.write_html(&page).expect("written");
     let merged = merge(&[&log, &log]).expect("a log");
-    let tags: Vec<_> = merged.by_tag().keys().map(String::as_str).collect();
+    // Whether something became stable depends on what the run's last moment met.
+    let tags = merged.by_tag().keys().map(String::as_str);
+    let tags: Vec<_> = tags.filter(|tag| *tag != "accept_to_stable").collect();
     let expected = [
         "accept_to_acked",
         "accept_to_written",
         "flush_to_accepted",
         "publish_to_accepted",
+        "publish_to_accepted_the_call_alone",
     ];
     assert_eq!(tags, expected);
     assert!(merged.table().contains(" 60 "), "{}", merged.table());

@@ -134,8 +134,10 @@ impl Rig {
     }
 
     fn conf(&self, turn: &Turn, address: SocketAddr) -> String {
+        // What waits in an intake is not for the official client (`intake_kill` has both together):
+        // here everything that was accepted has to be in the segments.
         let ours = match turn.side {
-            Side::Ours => format!("pin=off;lock_retry_millis=1000;{}", self.keys),
+            Side::Ours => format!("pin=off;intake=memory;lock_retry_millis=1000;{}", self.keys),
             Side::Official => String::new(),
         };
         format!(
