@@ -1,6 +1,6 @@
 //! Instruction counts of the hot paths: what a timing cannot hold still on a shared machine.
 //!
-//! The program runs itself under callgrind, which counts inside [`region`] alone and writes a dump
+//! The program runs itself under callgrind, which counts inside `region` alone and writes a dump
 //! at every return from it. One thread, a world without kernel and network, fixed rows: the same
 //! binary gives the same figures but for what random seeds of hash tables move (well below 1 %).
 //! `bench/budget.toml` holds the figures that were agreed on; docs/performance.md says how to use
