@@ -61,7 +61,10 @@ fn omitted_stalls() {
         ROWS,
         "one sample for each, none made up"
     );
-    assert!(of("publish_ns", "max") >= stall);
+    // The first batch that was due in the stall may have been due a period after its begin.
+    let period = 1_000_000_000 / RATE;
+    let max = of("publish_ns", "max");
+    assert!(max + 2 * period >= stall, "{max} of {stall}");
     assert!(
         of("publish_ns", "p99") >= stall * 85 / 100,
         "a tenth of the batches waited"

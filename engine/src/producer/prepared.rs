@@ -42,11 +42,12 @@ impl TableId {
 }
 
 /// A column of a table, from [`Producer::prepare_column`].
+///
+/// Two numbers, which travel in registers; the type is the column's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ColumnId {
     pub(super) table: TableId,
     pub(super) index: u16,
-    pub(super) ty: ColumnType,
 }
 
 /// A symbol, from [`Producer::intern`].
@@ -110,7 +111,6 @@ impl Producer {
             Ok(index) => Ok(ColumnId {
                 table,
                 index: u16::try_from(index).expect("columns are bounded"),
-                ty,
             }),
             Err(reason) => Err(Error::Row {
                 table: place.name.clone(),
@@ -281,11 +281,12 @@ impl Producer {
     #[cold]
     fn misput(&mut self, column: ColumnId) -> Result<&mut Self, Error> {
         let table = &self.desk.tables[self.desk.current];
-        let set_before = table.columns[usize::from(column.index)].buffer.rows() != table.rows;
-        let reason = if set_before {
-            "the row has this column already".to_owned()
+        let buffer = &table.columns[usize::from(column.index)].buffer;
+        let reason = if buffer.rows() == table.rows {
+            let ty = buffer.column_type();
+            format!("is {ty:?} and cannot take this value")
         } else {
-            format!("is {:?} and cannot take this value", column.ty)
+            "the row has this column already".to_owned()
         };
         Err(self.refuse_put(column, reason))
     }

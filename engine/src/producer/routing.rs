@@ -95,14 +95,13 @@ impl Producer {
             .iter()
             .find(|desk| u64::from(desk.id) == column.table.owner())?;
         let theirs = &owner.tables[column.table.place()].columns;
-        let name = &theirs[usize::from(column.index)].name;
+        let theirs = &theirs[usize::from(column.index)];
         // It was checked when it was prepared.
         let ours = &mut self.desk.tables[guest.local.place()];
-        let index = ours.index_of(name, column.ty, |_| Ok(())).ok()?;
+        let index = ours.index_of(&theirs.name, theirs.buffer.column_type(), |_| Ok(()));
         Some(ColumnId {
             table: guest.local,
-            index: u16::try_from(index).ok()?,
-            ..column
+            index: u16::try_from(index.ok()?).ok()?,
         })
     }
 
