@@ -108,7 +108,7 @@ fn a_slot_has_at_most_20_descriptors_whatever_its_backlog() {
     let mut child = EngineChild::open(&connect, &[]);
     child.publish(800, 8_000);
     let mut most = 0;
-    while child.state().get("published") < 800 {
+    while child.state().get("frames_written") < 800 {
         most = most.max(open_below(child.id(), &slot));
         std::thread::sleep(Duration::from_millis(2));
     }

@@ -13,8 +13,8 @@ const IDLE: u64 = 3_000_000_000;
 const EXTRA_BYTES_MAX: u64 = 64 << 20;
 /// The same as a share of the cap.
 const EXTRA_SHARE: u64 = 8;
-/// Most of them.
-const EXTRA_MAX: usize = 16;
+/// Most of them: each holds a descriptor, of which a slot has about 20.
+const EXTRA_MAX: usize = 8;
 
 /// How many spares are wanted: as configured, more after rotations that found none, but one for an
 /// engine that was idle, until it rotates.
@@ -170,13 +170,13 @@ mod tests {
     fn rotations_that_find_no_spare_ask_for_more_until_the_engine_is_idle() {
         let mut appetite = Appetite::default();
         let most = extra_spares_max(4 << 20, 8 << 30);
-        assert_eq!(most, 16);
+        assert_eq!(most, 8);
         let mut wanted = Vec::new();
         for number in 1..6 {
             appetite.missed(most);
             wanted.push(appetite.spares(2, Fsn(number), number));
         }
-        assert_eq!(wanted, [4, 6, 10, 18, 18]);
+        assert_eq!(wanted, [4, 6, 10, 10, 10]);
         assert_eq!(appetite.spares(2, Fsn(5), 5 + IDLE), 1);
         appetite.rotated();
         assert_eq!(
@@ -191,6 +191,6 @@ mod tests {
         assert_eq!(extra_spares_max(64 << 20, 8 << 30), 1);
         assert_eq!(extra_spares_max(256 << 20, 8 << 30), 0);
         assert_eq!(extra_spares_max(4 << 20, 128 << 20), 4);
-        assert_eq!(extra_spares_max(64 << 10, 8 << 30), 16);
+        assert_eq!(extra_spares_max(64 << 10, 8 << 30), 8);
     }
 }
