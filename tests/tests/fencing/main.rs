@@ -196,9 +196,12 @@ fn the_slot_of_a_killed_engine_is_free_only_after_its_writes_and_holds_them() {
     let conf = format!(
         "ws::addr={address};sf_dir={};sender_id=fenced;sf_max_segment_bytes=4m;\
          initial_connect_retry=async;reconnect_initial_backoff_millis=5;\
-         reconnect_max_backoff_millis=20;close_flush_timeout_millis=0;pin=off;",
+         reconnect_max_backoff_millis=20;close_flush_timeout_millis=0;pin=off;\
+         intake=memory;",
         dir.display()
     );
+    // Without a file for the rings what is confirmed is written, and what is not comes from nowhere
+    // but the writes in flight.
     let in_flight = kill_with_writes_in_flight(&device, &conf);
     let impatient = format!("{conf}lock_retry_millis=50;");
     let refused = Engine::connect(&impatient).map(|_| "opened");
