@@ -114,6 +114,23 @@ fn a_batch_above_the_ring_says_what_was_accepted_and_the_rest_follows() {
     );
 }
 
+/// Tries until everything is accepted; a refusal says what of it was.
+fn flush_in_the_end(engine: &Engine, producer: &mut Producer, mut refused: impl FnMut()) {
+    let (mut before, mut buffered) = (accepted(engine), producer.rows());
+    until("accepted in the end", || match producer.try_flush() {
+        Ok(()) => true,
+        Err(Error::Backpressure { rows_accepted, .. }) => {
+            refused();
+            let now = accepted(engine);
+            assert_eq!(rows_accepted == 0, now == before, "{rows_accepted} rows");
+            assert_eq!(producer.rows() as u64 + rows_accepted, buffered as u64);
+            (before, buffered) = (now, producer.rows());
+            false
+        }
+        Err(error) => panic!("{error}"),
+    });
+}
+
 /// Batches of every size, retried whenever they are refused, while the server comes and goes.
 #[test]
 fn batches_of_any_size_arrive_in_order_each_row_once() {
@@ -129,19 +146,7 @@ fn batches_of_any_size_arrive_in_order_each_row_once() {
             row(&mut producer, "t", n, &"y".repeat(bytes));
             n += 1;
         }
-        let (mut before, mut buffered) = (accepted(&engine), producer.rows());
-        until("accepted in the end", || match producer.try_flush() {
-            Ok(()) => true,
-            Err(Error::Backpressure { rows_accepted, .. }) => {
-                refused += 1;
-                let now = accepted(&engine);
-                assert_eq!(rows_accepted == 0, now == before, "{rows_accepted} rows");
-                assert_eq!(producer.rows() as u64 + rows_accepted, buffered as u64);
-                (before, buffered) = (now, producer.rows());
-                false
-            }
-            Err(error) => panic!("{error}"),
-        });
+        flush_in_the_end(&engine, &mut producer, || refused += 1);
     }
     engine.wait_acked(PATIENCE).expect("delivered");
     engine.close().expect("drained");
@@ -225,19 +230,9 @@ fn parts_of_two_shards_arrive_once_whatever_was_refused() {
             row(&mut producer, table, n, &"y".repeat(bytes));
             n += 1;
         }
-        let (mut before, mut buffered) = (accepted(&engine), producer.rows());
-        until("accepted in the end", || match producer.try_flush() {
-            Ok(()) => true,
-            Err(Error::Backpressure { rows_accepted, .. }) => {
-                refused += 1;
-                sink.get_or_insert_with(|| serve(dir.path(), address));
-                let now = accepted(&engine);
-                assert_eq!(rows_accepted == 0, now == before, "{rows_accepted} rows");
-                assert_eq!(producer.rows() as u64 + rows_accepted, buffered as u64);
-                (before, buffered) = (now, producer.rows());
-                false
-            }
-            Err(error) => panic!("{error}"),
+        flush_in_the_end(&engine, &mut producer, || {
+            refused += 1;
+            sink.get_or_insert_with(|| serve(dir.path(), address));
         });
     }
     let sink = sink.expect("full before");

@@ -2,9 +2,9 @@
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
 use forebay_loadgen::cpu;
 use forebay_loadgen::pace::{OpenLoop, wait_until};
 use forebay_loadgen::signals::StopFlag;
@@ -12,26 +12,14 @@ use forebay_loadgen::usage::Usage;
 use hdrhistogram::Histogram;
 
 use super::figures::Figures;
-use super::work::Work;
 use crate::limits::figures::float;
 
-/// How rows get in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum How {
-    /// Row by row, columns by name.
-    Row,
-    /// Row by row, by prepared handles.
-    Prepared,
-    /// Whole columns.
-    Chunk,
-}
-
-/// Somebody who takes batches and delivers them.
+/// Somebody who takes batches of generated quotes and delivers them.
 pub(super) trait Contender {
-    /// Builds the batch whose first row is number `row`.
-    fn fill(&mut self, work: &Work, row: u64) -> Result<(), Box<dyn Error>>;
+    /// Builds the batch with the rows of these numbers.
+    fn fill(&mut self, rows: Range<u64>) -> Result<(), Box<dyn Error>>;
     /// Hands it over, as far as it is safe against the death of the process, or published.
-    fn hand_over(&mut self, work: &Work, row: u64) -> Result<(), Box<dyn Error>>;
+    fn hand_over(&mut self, rows: Range<u64>) -> Result<(), Box<dyn Error>>;
     /// Waits until the server has confirmed everything.
     fn wait_acked(&mut self, limit: Duration) -> Result<(), Box<dyn Error>>;
 }
@@ -60,11 +48,7 @@ struct Times {
 }
 
 /// Warms up, then measures.
-pub(super) fn drive(
-    contender: &mut dyn Contender,
-    work: &Work,
-    load: Load,
-) -> Result<Figures, Box<dyn Error>> {
+pub(super) fn drive(contender: &mut dyn Contender, load: Load) -> Result<Figures, Box<dyn Error>> {
     let warm = match load.rate {
         Some(rate) => Load {
             rows: batches_of(rate, 0.3) * load.batch,
@@ -76,12 +60,12 @@ pub(super) fn drive(
         },
     };
     let mut times = Times::new()?;
-    send(contender, work, 0, warm, &mut times)?;
+    send(contender, 0, warm, &mut times)?;
     contender.wait_acked(ACK_LIMIT)?;
     let mut times = Times::new()?;
     let before = (cpu::thread_cpu_ns(), all_cpu_ns(), Usage::now());
     let start = Instant::now();
-    let rows = send(contender, work, warm.rows, load, &mut times)?;
+    let rows = send(contender, warm.rows, load, &mut times)?;
     let published = start.elapsed();
     let producer_ns = cpu::thread_cpu_ns() - before.0;
     contender.wait_acked(ACK_LIMIT)?;
@@ -113,7 +97,6 @@ pub(super) fn drive(
 /// Sends the load from row number `first` on; answers the rows.
 fn send(
     contender: &mut dyn Contender,
-    work: &Work,
     first: u64,
     load: Load,
     times: &mut Times,
@@ -129,9 +112,10 @@ fn send(
             let Ok(_) = wait_until(due, &stop, || Ok::<(), Infallible>(()));
         }
         let begun = due.unwrap_or_else(Instant::now);
-        contender.fill(work, first + sent)?;
+        let rows = first + sent..first + sent + load.batch;
+        contender.fill(rows.clone())?;
         let called = Instant::now();
-        contender.hand_over(work, first + sent)?;
+        contender.hand_over(rows)?;
         let end = Instant::now();
         times.call.saturating_record(nanos(end - called));
         times.response.saturating_record(nanos(end - begun));
@@ -162,6 +146,11 @@ impl Times {
             }
         }
     }
+}
+
+/// How many rows these are.
+pub(super) fn count(rows: &Range<u64>) -> u64 {
+    rows.end - rows.start
 }
 
 /// How many batches come in so many seconds.

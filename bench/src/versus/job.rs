@@ -5,17 +5,18 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+use forebay_loadgen::feed::Way;
+use forebay_loadgen::quotes::Quotes;
 use forebay_loadgen::usage::Usage;
 use questdb::QuestDb;
 
-use super::contender::{Contender, How, Load, drive};
+use super::contender::{Contender, Load, drive};
 use super::figures::Figures;
 use super::logs;
 use super::official::{Columns, Rows};
 use super::ours::Ours;
 use super::outage;
 use super::raw;
-use super::work::Work;
 use crate::limits::figures::float;
 
 /// What to measure.
@@ -25,8 +26,9 @@ pub struct Job {
     what: What,
     #[arg(long, value_enum, default_value_t = Who::Ours)]
     who: Who,
-    #[arg(long, value_enum, default_value_t = How::Row)]
-    how: How,
+    /// How rows get in.
+    #[arg(long, value_name = "row|prepared|chunk", default_value = "row")]
+    how: Way,
     /// Connect string.
     #[arg(long, default_value = "")]
     conf: String,
@@ -78,6 +80,8 @@ pub(super) enum Who {
     Fjall,
 }
 
+/// When the first row is stamped.
+pub(super) const FIRST_NS: i64 = 1_750_000_000_000_000_000;
 const DRAIN_LIMIT: Duration = Duration::from_mins(2);
 
 impl Job {
@@ -89,7 +93,7 @@ impl Job {
             What::Open => self.open()?,
             What::Drain => self.drain()?,
             What::Outage => {
-                self.with(|contender, work| outage::measure(contender, work, &self.dir))?
+                self.with(|contender| outage::measure(contender, self.batch, &self.dir))?
             }
             What::RawWrite => raw::write(&self.dir, self.rows)?,
             What::RawRead => raw::read(&self.dir)?,
@@ -109,32 +113,33 @@ impl Job {
 
     fn with<T>(
         &self,
-        f: impl FnOnce(&mut dyn Contender, &Work) -> Result<T, Box<dyn Error>>,
+        f: impl FnOnce(&mut dyn Contender) -> Result<T, Box<dyn Error>>,
     ) -> Result<T, Box<dyn Error>> {
-        let work = Work::new(usize::try_from(self.batch)?);
+        let quotes = Quotes::new(FIRST_NS);
         if self.who == Who::Ours {
-            return f(&mut Ours::connect(&self.conf, self.how, self.flush)?, &work);
+            let ours = Ours::connect(&self.conf, &quotes, self.how, self.flush);
+            return f(&mut ours?);
         }
-        if self.how == How::Chunk {
+        if self.how == Way::Chunk {
             let db = QuestDb::connect(&self.conf)?;
-            return f(&mut Columns::connect(&db, &work)?, &work);
+            return f(&mut Columns::connect(&db, &quotes)?);
         }
-        f(&mut Rows::connect(&self.conf)?, &work)
+        f(&mut Rows::connect(&self.conf, &quotes)?)
     }
 
     fn flow(&self) -> Result<Figures, Box<dyn Error>> {
         let load = self.load();
-        self.with(|contender, work| drive(contender, work, load))
+        self.with(|contender| drive(contender, load))
     }
 
     /// Everything is in files when this returns, synced or not.
     fn fill(&self) -> Result<Figures, Box<dyn Error>> {
         let (batch, rows) = (self.batch, self.rows);
-        self.with(|contender, work| {
+        self.with(|contender| {
             let mut row = 0;
             while row < rows {
-                contender.fill(work, row)?;
-                contender.hand_over(work, row)?;
+                contender.fill(row..row + batch)?;
+                contender.hand_over(row..row + batch)?;
                 row += batch;
             }
             Ok(Figures::default())
@@ -142,14 +147,15 @@ impl Job {
     }
 
     fn open(&self) -> Result<Figures, Box<dyn Error>> {
+        let quotes = Quotes::new(FIRST_NS);
         let start = Instant::now();
         let opened = if self.who == Who::Ours {
-            let ours = Ours::connect(&self.conf, self.how, false)?;
+            let ours = Ours::connect(&self.conf, &quotes, self.how, false)?;
             let opened = start.elapsed();
             ours.close()?;
             opened
         } else {
-            let rows = Rows::connect(&self.conf)?;
+            let rows = Rows::connect(&self.conf, &quotes)?;
             let opened = start.elapsed();
             drop(rows);
             opened
@@ -161,7 +167,7 @@ impl Job {
 
     fn drain(&self) -> Result<Figures, Box<dyn Error>> {
         let start = Instant::now();
-        let figures = self.with(|contender, _| {
+        let figures = self.with(|contender| {
             contender.wait_acked(DRAIN_LIMIT)?;
             let mut figures = Figures::default();
             figures.set("seconds", start.elapsed().as_secs_f64());

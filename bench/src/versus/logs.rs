@@ -10,14 +10,15 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use forebay_loadgen::feed::Way;
+use forebay_loadgen::quotes::Quotes;
 use hdrhistogram::Histogram;
 
-use super::contender::{Contender, How, Load};
+use super::contender::{Contender, Load};
 use super::figures::Figures;
-use super::job::Who;
+use super::job::{FIRST_NS, Who};
 use super::ours::Ours;
 use super::raw::ROW_BYTES;
-use super::work::Work;
 use crate::limits::figures::{float, nanos};
 
 const LIMIT: Duration = Duration::from_mins(1);
@@ -38,11 +39,10 @@ pub(super) fn measure(
     sync: bool,
     conf: &str,
 ) -> Result<Figures, Box<dyn Error>> {
-    let work = Work::new(usize::try_from(load.batch)?);
+    let quotes = Quotes::new(FIRST_NS);
     let mut log: Box<dyn Log + '_> = match who {
         Who::Ours => Box::new(Forebay {
-            ours: Ours::connect(conf, How::Prepared, sync)?,
-            work: &work,
+            ours: Ours::connect(conf, &quotes, Way::Prepared, sync)?,
             batch: load.batch,
         }),
         Who::File => Box::new(Plain {
@@ -73,15 +73,15 @@ pub(super) fn measure(
 }
 
 struct Forebay<'a> {
-    ours: Ours,
-    work: &'a Work,
+    ours: Ours<'a>,
     batch: u64,
 }
 
 impl Log for Forebay<'_> {
     fn append(&mut self, number: u64, _: &[u8]) -> Result<(), Box<dyn Error>> {
-        self.ours.fill(self.work, number * self.batch)?;
-        self.ours.hand_over(self.work, number * self.batch)
+        let first = number * self.batch;
+        self.ours.fill(first..first + self.batch)?;
+        self.ours.hand_over(first..first + self.batch)
     }
 
     fn finish(&mut self) -> Result<(), Box<dyn Error>> {

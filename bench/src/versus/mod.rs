@@ -16,7 +16,6 @@
 //! | `ours`, `official`, `logs`, `raw` | the contenders |
 //! | `outage` | how much is kept without a server |
 //! | `server` | the sink in a process of its own |
-//! | `work` | the rows |
 //! | `figures`, `results` | numbers |
 //! | `verdict` | a line of the table |
 //! | `machine` | what it ran beside |
@@ -36,7 +35,6 @@ mod raw;
 mod results;
 mod server;
 mod verdict;
-mod work;
 
 use std::error::Error;
 use std::fmt::Write as _;

@@ -1,29 +1,32 @@
 //! The official Rust client as a contender, used as its own examples do.
 
 use std::error::Error;
+use std::ops::Range;
 use std::time::Duration;
 
+use forebay_loadgen::quotes::{COLUMNS, Quotes, SIDES, TABLE};
 use questdb::ingress::column_sender::Chunk;
 use questdb::ingress::{AckLevel, Buffer, ColumnName, Sender, TableName, TimestampNanos};
 use questdb::{BorrowedSender, QuestDb};
 
-use super::contender::Contender;
-use super::work::{COLUMNS, SIDES, TABLE, Work};
+use super::contender::{Contender, count};
 
 /// `Sender` and `Buffer`: rows.
-pub(super) struct Rows {
+pub(super) struct Rows<'a> {
+    quotes: &'a Quotes,
     sender: Sender,
     buffer: Buffer,
     table: TableName<'static>,
     columns: [ColumnName<'static>; 6],
 }
 
-impl Rows {
-    pub(super) fn connect(conf: &str) -> Result<Self, Box<dyn Error>> {
+impl<'a> Rows<'a> {
+    pub(super) fn connect(conf: &str, quotes: &'a Quotes) -> Result<Self, Box<dyn Error>> {
         let sender = Sender::from_conf(conf)?;
         let buffer = sender.new_buffer();
         let name = |at: usize| ColumnName::new(COLUMNS[at]);
         Ok(Self {
+            quotes,
             sender,
             buffer,
             table: TableName::new(TABLE)?,
@@ -32,24 +35,26 @@ impl Rows {
     }
 }
 
-impl Contender for Rows {
-    fn fill(&mut self, work: &Work, row: u64) -> Result<(), Box<dyn Error>> {
+impl Contender for Rows<'_> {
+    fn fill(&mut self, rows: Range<u64>) -> Result<(), Box<dyn Error>> {
         let [symbol, side, bid, ask, bid_size, ask_size] = self.columns;
-        for (place, row) in work.place(row).zip(row..) {
+        let quotes = self.quotes;
+        for row in rows {
+            let place = Quotes::place(row);
             self.buffer
                 .table(self.table)?
-                .symbol(symbol, work.name(place))?
-                .symbol(side, work.side(place))?
-                .column_f64(bid, work.bid[place])?
-                .column_f64(ask, work.ask[place])?
-                .column_i64(bid_size, work.bid_size[place])?
-                .column_i64(ask_size, work.ask_size[place])?
-                .at(TimestampNanos::new(Work::at(row)))?;
+                .symbol(symbol, &quotes.names[quotes.symbol[place] as usize])?
+                .symbol(side, SIDES[quotes.side[place] as usize])?
+                .column_f64(bid, quotes.bid[place])?
+                .column_f64(ask, quotes.ask[place])?
+                .column_i64(bid_size, quotes.bid_size[place])?
+                .column_i64(ask_size, quotes.ask_size[place])?
+                .at(TimestampNanos::new(quotes.at(row)))?;
         }
         Ok(())
     }
 
-    fn hand_over(&mut self, _: &Work, _: u64) -> Result<(), Box<dyn Error>> {
+    fn hand_over(&mut self, _: Range<u64>) -> Result<(), Box<dyn Error>> {
         Ok(self.sender.flush(&mut self.buffer)?)
     }
 
@@ -61,6 +66,7 @@ impl Contender for Rows {
 /// `QuestDb` and `Chunk`: columns, with symbols as codes of a dictionary. The sender is borrowed
 /// from the pool once.
 pub(super) struct Columns<'db> {
+    quotes: &'db Quotes,
     sender: BorrowedSender<'db>,
     symbol: Vec<i32>,
     side: Vec<i8>,
@@ -86,14 +92,15 @@ impl Dictionary {
 }
 
 impl<'db> Columns<'db> {
-    pub(super) fn connect(db: &'db QuestDb, work: &Work) -> Result<Self, Box<dyn Error>> {
-        let symbol = work.symbol.iter().map(|code| code.cast_signed());
-        let side = work.side.iter().map(|code| i8::try_from(*code));
+    pub(super) fn connect(db: &'db QuestDb, quotes: &'db Quotes) -> Result<Self, Box<dyn Error>> {
+        let symbol = quotes.symbol.iter().map(|code| code.cast_signed());
+        let side = quotes.side.iter().map(|code| i8::try_from(*code));
         Ok(Self {
+            quotes,
             sender: db.borrow_sender()?,
             symbol: symbol.collect(),
             side: side.collect::<Result<_, _>>()?,
-            names: Dictionary::new(work.names.iter().map(String::as_str)),
+            names: Dictionary::new(quotes.names.iter().map(String::as_str)),
             sides: Dictionary::new(SIDES.into_iter()),
             times: Vec::new(),
         })
@@ -101,25 +108,25 @@ impl<'db> Columns<'db> {
 }
 
 impl Contender for Columns<'_> {
-    fn fill(&mut self, work: &Work, row: u64) -> Result<(), Box<dyn Error>> {
+    fn fill(&mut self, rows: Range<u64>) -> Result<(), Box<dyn Error>> {
         self.times.clear();
-        let rows = row..row + work.place(row).len() as u64;
-        self.times.extend(rows.map(Work::at));
+        self.times.extend(rows.map(|row| self.quotes.at(row)));
         Ok(())
     }
 
-    fn hand_over(&mut self, work: &Work, row: u64) -> Result<(), Box<dyn Error>> {
-        let place = work.place(row);
+    fn hand_over(&mut self, rows: Range<u64>) -> Result<(), Box<dyn Error>> {
+        let quotes = self.quotes;
+        let place = Quotes::places(rows.start, usize::try_from(count(&rows))?);
         let (names, sides) = (&self.names, &self.sides);
         let mut chunk = Chunk::new(TABLE);
         let symbol = &self.symbol[place.clone()];
         chunk.symbol_i32(COLUMNS[0], symbol, &names.offsets, &names.text, None)?;
         let side = &self.side[place.clone()];
         chunk.symbol_i8(COLUMNS[1], side, &sides.offsets, &sides.text, None)?;
-        chunk.column_f64(COLUMNS[2], &work.bid[place.clone()], None)?;
-        chunk.column_f64(COLUMNS[3], &work.ask[place.clone()], None)?;
-        chunk.column_i64(COLUMNS[4], &work.bid_size[place.clone()], None)?;
-        chunk.column_i64(COLUMNS[5], &work.ask_size[place], None)?;
+        chunk.column_f64(COLUMNS[2], &quotes.bid[place.clone()], None)?;
+        chunk.column_f64(COLUMNS[3], &quotes.ask[place.clone()], None)?;
+        chunk.column_i64(COLUMNS[4], &quotes.bid_size[place.clone()], None)?;
+        chunk.column_i64(COLUMNS[5], &quotes.ask_size[place], None)?;
         chunk.at_nanos(&self.times)?;
         Ok(self.sender.flush(&mut chunk)?)
     }

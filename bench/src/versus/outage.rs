@@ -9,28 +9,26 @@ use std::time::Instant;
 use super::contender::Contender;
 use super::figures::Figures;
 use super::raw::ROW_BYTES;
-use super::work::Work;
 use crate::limits::figures::float;
 
-const BATCH: u64 = 1000;
 /// Where it ends if nobody refuses: 4 GiB of rows.
 const ROWS_MAX: u64 = (4 << 30) / ROW_BYTES;
 
 /// Batches until one is refused.
 pub(super) fn measure(
     contender: &mut dyn Contender,
-    work: &Work,
+    batch: u64,
     dir: &Path,
 ) -> Result<Figures, Box<dyn Error>> {
     let begun = Instant::now();
     let mut row = 0;
     while row < ROWS_MAX {
-        contender.fill(work, row)?;
-        if let Err(refusal) = contender.hand_over(work, row) {
+        contender.fill(row..row + batch)?;
+        if let Err(refusal) = contender.hand_over(row..row + batch) {
             eprintln!("after {row} rows: {refusal}");
             break;
         }
-        row += BATCH;
+        row += batch;
     }
     let mut figures = Figures::default();
     figures.set("stored_mib", float(row * ROW_BYTES) / float(1 << 20));

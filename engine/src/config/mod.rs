@@ -35,6 +35,7 @@ pub use keys::{KEYS, Key};
 pub use orphan_keys::OrphanKeys;
 pub use producer_keys::{AutoFlush, ProducerKeys};
 pub use security_keys::{Auth, Roots, SecretSource, Security};
+pub(crate) use shard_keys::SHARDS_MAX;
 pub use shard_keys::{Adopt, Cores, RouteBy, ShardCount, ShardKeys};
 pub use steward_keys::{Prefill, StewardKeys};
 

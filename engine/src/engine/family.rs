@@ -1,17 +1,15 @@
 //! The slots of one sender, whatever number of shards they were made for, and in which order what
 //! they hold is to be delivered (decision 0012).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::config::SHARDS_MAX;
 use crate::error::Error;
 use crate::fsn::Fsn;
 use crate::io::Fs;
 use crate::orphan::{Left, Stage};
 use crate::slot::eras::{self, Era, Eras};
-
-/// Most shards that a number of shards can have had.
-const SHARDS_MAX: usize = 64;
 
 /// See the module documentation.
 #[derive(Debug)]
@@ -114,7 +112,7 @@ impl Family {
     }
 
     /// The slots of shards that are no more, as far as they are known.
-    pub(super) fn strangers(&self) -> BTreeSet<String> {
+    pub(super) fn strangers(&self) -> Vec<String> {
         let names = self.known.keys().filter(|name| !self.own.contains(name));
         names.cloned().collect()
     }

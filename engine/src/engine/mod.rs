@@ -13,6 +13,7 @@ mod reconfigure;
 #[cfg(any(test, feature = "internals"))]
 pub mod settle;
 mod status;
+mod succeed;
 
 #[cfg(feature = "internals")]
 use std::net::SocketAddr;

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::doorway::Opened;
-use super::family::Family;
 use super::intake::new_lane;
+use super::succeed::{Plans, plan_succession};
 use super::{Engine, Running};
-use crate::config::{Adopt, Config, Durability, InitialConnect};
+use crate::config::{Config, Durability, InitialConnect};
 use crate::error::Error;
 use crate::fsn::Fsn;
 use crate::intake::Store;
@@ -18,7 +18,7 @@ use crate::io::sys::{Filesystem, Home, RealFs, filesystem, free_bytes, monotonic
 use crate::io::uring::{self, Tap};
 use crate::io::{BLOCK, Fs, OpenMode};
 use crate::observe::{Category, Counters, Event, Handlers, Notifier, Policy, SenderError};
-use crate::orphan::{self, Orphans, Plan, Stage as PastEra, Succession, Successor, Until};
+use crate::orphan::{self, Orphans, Plan, Until};
 use crate::producer::{Producer, ProducerOptions, Way};
 use crate::router::gate::{Gate, lock};
 use crate::router::hall::Hall;
@@ -151,28 +151,6 @@ impl Engine {
         self.look_after_orphans(&strangers)
     }
 
-    /// Delivers what an earlier number of shards left.
-    fn succeed(&self, stages: Vec<PastEra>) -> Result<(), Error> {
-        let Some(sf_dir) = self.config.sf_dir.as_ref().filter(|_| !stages.is_empty()) else {
-            return Ok(());
-        };
-        let successor = Successor::spawn(Succession {
-            config: self.config.clone(),
-            sf_dir: sf_dir.clone(),
-            hall: Arc::clone(&self.hall),
-            gates: self
-                .doors
-                .iter()
-                .map(|door| Arc::clone(&door.gate))
-                .collect(),
-            stages,
-        })?;
-        if let Some(running) = lock(&self.running).as_mut() {
-            running.successor = Some(successor);
-        }
-        Ok(())
-    }
-
     /// Drains what other senders left, or reports it.
     fn look_after_orphans(&self, strangers: &[String]) -> Result<(), Error> {
         let Some(sf_dir) = &self.config.sf_dir else {
@@ -240,43 +218,6 @@ impl Engine {
             retryable: true,
         }))
     }
-}
-
-/// What an earlier number of shards left, and the names of its slots.
-type Plans = (Vec<PastEra>, Vec<String>);
-
-/// Notes in the opened slots for how many shards they are now, and fences what may not be sent
-/// before something else is delivered.
-fn plan_succession(config: &Config, names: &[String], opened: &[Opened]) -> Result<Plans, Error> {
-    let Some(sf_dir) = &config.sf_dir else {
-        return Ok(Plans::default());
-    };
-    let mut family = Family::look(&RealFs, sf_dir, &config.sender_id, names.to_vec())?;
-    for (shard, opened) in (0..).zip(opened) {
-        family.opened(&RealFs, shard, opened.frames)?;
-    }
-    let strangers: Vec<String> = family.strangers().into_iter().collect();
-    let found = orphan::scan(&RealFs, sf_dir, names);
-    let found = found.map_err(|source| Error::disk("list", sf_dir, 0, source))?;
-    let filled = found.into_iter().map(|orphan| orphan.name);
-    let filled: Vec<String> = filled.filter(|name| strangers.contains(name)).collect();
-    let mut stages = family.stages(&filled);
-    match config.shards.adopt {
-        Adopt::Before if !stages.is_empty() => {
-            for opened in opened {
-                opened.door.gate.set_fence(Fsn(0));
-            }
-        }
-        Adopt::Before => {}
-        // One after the other all the same, but nobody waits for it.
-        Adopt::Background => {
-            for stage in &mut stages {
-                stage.own.clear();
-            }
-            stages.retain(|stage| !stage.left.is_empty());
-        }
-    }
-    Ok((stages, strangers))
 }
 
 /// The slots of an engine, by shard: a shard that is alone has the sender's name.

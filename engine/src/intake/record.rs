@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::header::IntakeId;
-use crate::io::{Fs, OpenMode};
+use crate::io::Fs;
 use crate::slot::names::{INTAKE, INTAKE_ID, LOST};
 use crate::slot::whole;
 
@@ -85,15 +85,8 @@ impl Record {
 
     /// Reads the record of a slot; `None` if there is none, or none that can be understood.
     pub(crate) fn read(fs: &dyn Fs, slot: &Path) -> io::Result<Option<Self>> {
-        let file = match fs.open(&slot.join(INTAKE_ID), OpenMode::Read) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file?,
-        };
-        let bytes = usize::try_from(fs.bytes(&file)?).unwrap_or(BYTES_MAX);
-        let mut text = vec![0; bytes.min(BYTES_MAX)];
-        let len = fs.read_at(&file, &mut text, 0)?;
-        text.truncate(len);
-        Ok(Self::parse(&String::from_utf8_lossy(&text)))
+        let text = whole::read(fs, slot, INTAKE_ID, BYTES_MAX)?;
+        Ok(text.and_then(|text| Self::parse(&text)))
     }
 
     /// Makes it the record of the slot, durably; one without rings is removed.

@@ -3,6 +3,7 @@
 //! A producer sits at one desk at a time, the one of the row under construction, so that a row
 //! costs the same however many shards there are.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -104,8 +105,31 @@ impl Producer {
         true
     }
 
+    /// Sits at every desk in turn, until `work` fails at one: that is the present one then.
+    pub(super) fn at_every_desk<E>(
+        &mut self,
+        mut work: impl FnMut(&mut Self) -> Result<(), E>,
+    ) -> Result<(), E> {
+        work(self)?;
+        for index in 0..self.others.len() {
+            self.swap_with(index);
+            work(self)?;
+        }
+        Ok(())
+    }
+
+    /// Does something at every desk, and comes back.
+    pub(super) fn at_each_desk(&mut self, mut work: impl FnMut(&mut Self)) {
+        let home = self.desk.id;
+        let Ok(()) = self.at_every_desk(|this| {
+            work(this);
+            Ok::<(), Infallible>(())
+        });
+        self.sit_where(|desk| desk.id == home);
+    }
+
     /// Changes places with another desk.
-    pub(super) fn swap_with(&mut self, index: usize) {
+    fn swap_with(&mut self, index: usize) {
         let other = &mut self.others[index];
         self.elsewhere += self.desk.rows;
         self.elsewhere -= other.rows;

@@ -19,6 +19,7 @@ mod publish;
 mod receipt;
 mod routing;
 mod row;
+mod seen;
 mod setters;
 mod spread;
 mod stamps;

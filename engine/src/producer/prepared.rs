@@ -30,8 +30,8 @@ impl TableId {
 
     /// The desk that gave it.
     #[inline]
-    pub(super) fn owner(self) -> u64 {
-        self.0 >> 32
+    pub(super) fn owner(self) -> u32 {
+        u32::try_from(self.0 >> 32).expect("32 bits")
     }
 
     /// Its place at that desk.
@@ -94,10 +94,7 @@ impl Producer {
             ));
         }
         let limit = self.options.name_bytes_max;
-        let Some(desk) = self
-            .desks_mut()
-            .find(|desk| u64::from(desk.id) == table.owner())
-        else {
+        let Some(desk) = self.desks_mut().find(|desk| desk.id == table.owner()) else {
             return Err(Error::Misuse("a table of another producer"));
         };
         let place = &mut desk.tables[table.place()];
@@ -185,7 +182,7 @@ impl Producer {
     pub fn row(&mut self, table: TableId) -> Result<&mut Self, Error> {
         self.home.check()?;
         let mut table = table;
-        if self.row_open() || table.owner() != u64::from(self.desk.id) {
+        if self.row_open() || table.owner() != self.desk.id {
             table = self.visit(table)?;
         }
         self.desk.current = table.place();

@@ -66,14 +66,11 @@ impl Producer {
                 "row() while a row is open: call at(), at_now() or discard_row() first",
             ));
         }
-        let Some(owner) = self
-            .desks()
-            .find(|desk| u64::from(desk.id) == table.owner())
-        else {
+        let Some(owner) = self.desks().find(|desk| desk.id == table.owner()) else {
             return Err(Error::Misuse("a table of another producer"));
         };
         if self.options.route_by != RouteBy::Key {
-            self.sit_where(|desk| u64::from(desk.id) == table.owner());
+            self.sit_where(|desk| desk.id == table.owner());
             return Ok(table);
         }
         let name = owner.tables[table.place()].name.clone();
@@ -93,7 +90,7 @@ impl Producer {
         let owner = self
             .others
             .iter()
-            .find(|desk| u64::from(desk.id) == column.table.owner())?;
+            .find(|desk| desk.id == column.table.owner())?;
         let theirs = &owner.tables[column.table.place()].columns;
         let theirs = &theirs[usize::from(column.index)];
         // It was checked when it was prepared.
@@ -103,16 +100,5 @@ impl Producer {
             table: guest.local,
             index: u16::try_from(index.ok()?).ok()?,
         })
-    }
-
-    /// Does something at every desk, and comes back.
-    pub(super) fn at_each_desk(&mut self, mut work: impl FnMut(&mut Self)) {
-        let home = self.desk.id;
-        work(self);
-        for index in 0..self.others.len() {
-            self.swap_with(index);
-            work(self);
-        }
-        self.sit_where(|desk| desk.id == home);
     }
 }

@@ -66,7 +66,6 @@ impl Producer {
 
     #[cold]
     fn switch_table(&mut self, name: &str) -> Result<(), Error> {
-        self.home.check()?;
         if self.find_table(name) {
             return Ok(());
         }

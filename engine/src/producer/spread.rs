@@ -109,19 +109,6 @@ impl Producer {
         }
     }
 
-    /// Sits at every desk in turn, until `work` fails at one: that is the present one then.
-    fn at_every_desk(
-        &mut self,
-        mut work: impl FnMut(&mut Self) -> Result<(), Attempt>,
-    ) -> Result<(), Attempt> {
-        work(self)?;
-        for index in 0..self.others.len() {
-            self.swap_with(index);
-            work(self)?;
-        }
-        Ok(())
-    }
-
     /// From here on is published what a receipt is about.
     #[inline]
     pub(super) fn begin_receipt(&mut self) {

@@ -4,8 +4,8 @@
 //! the text of every symbol it uses, so that it can be read without this table. The table is begun
 //! anew with every dictionary epoch of the slot, or it would grow for ever.
 //!
-//! Rows repeat their symbols: a small cache by a hash of a symbol's ends answers for those, without
-//! a hash of all of the text and a probe of the table.
+//! Rows repeat their symbols: a small cache (`seen`) answers for those, without a hash of all of the
+//! text and a probe of the table.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -14,13 +14,10 @@ use std::hash::BuildHasher;
 
 use super::handles::Handles;
 use super::names::same_bytes;
+use super::seen::{Cache, Ends};
 
 /// Most symbols of a producer: the slot's dictionary takes no more.
 const SYMBOLS_MAX: usize = 1_000_000;
-/// Places of the cache, a power of two; those in use are all of it that is touched.
-const CACHE_PLACES: usize = 1024;
-/// Longest text whose ends are all of it.
-const ENDS_BYTES: usize = 16;
 
 #[derive(Debug)]
 struct Symbol {
@@ -44,7 +41,7 @@ pub(super) struct Symbols {
     hasher: FixedState,
     index: HashTable<u32>,
     /// Symbols seen last.
-    cache: Box<[Seen; CACHE_PLACES]>,
+    cache: Cache,
     entries: Vec<Symbol>,
     text: Vec<u8>,
     used: Vec<u32>,
@@ -68,10 +65,7 @@ impl Default for Symbols {
         Self {
             hasher: FixedState::with_seed(crate::io::sys::random_u64()),
             index: HashTable::new(),
-            cache: vec![Seen::default(); CACHE_PLACES]
-                .into_boxed_slice()
-                .try_into()
-                .expect("as many places"),
+            cache: Cache::default(),
             entries: Vec::new(),
             text: Vec::new(),
             used: Vec::new(),
@@ -92,30 +86,21 @@ impl Symbols {
     #[inline]
     pub(super) fn cell(&mut self, text: &str) -> Option<u32> {
         let ends = Ends::of(text.as_bytes());
-        let seen = &self.cache[ends.place()];
-        if seen.uses == self.uses && seen.ends() == ends && text.len() <= ENDS_BYTES {
-            return Some(seen.id);
-        }
-        self.cell_again(text, ends)
+        let noted = self.cache.noted(ends, self.uses);
+        noted.or_else(|| self.cell_again(text, ends))
     }
 
     /// The same for the first time in a batch, and for a long text.
     #[inline(never)]
     fn cell_again(&mut self, text: &str, ends: Ends) -> Option<u32> {
-        let id = self.cache[ends.place()].id;
+        let id = self.cache.guess(ends);
         let known = self.entries.get(id as usize).is_some_and(|symbol| {
             let bytes = self.text.get(symbol.start..symbol.start + symbol.bytes);
             bytes.is_some_and(|bytes| same_bytes(bytes, text.as_bytes()))
         });
         let id = if known { id } else { self.find(text)? };
         self.mark_used(id);
-        self.cache[ends.place()] = Seen {
-            first: ends.first,
-            last: ends.last,
-            uses: self.uses,
-            bytes: ends.bytes,
-            id,
-        };
+        self.cache.note(ends, self.uses, id);
         Some(id)
     }
 
@@ -322,69 +307,6 @@ impl Symbols {
     }
 }
 
-/// A symbol seen before. Any may stand anywhere, also one of a table before: it counts as it is
-/// only among the uses in which it was noted, else the table decides.
-#[derive(Debug, Clone, Copy, Default)]
-struct Seen {
-    first: u64,
-    last: u64,
-    uses: u64,
-    bytes: u32,
-    id: u32,
-}
-
-impl Seen {
-    #[inline]
-    fn ends(&self) -> Ends {
-        let Self {
-            first, last, bytes, ..
-        } = *self;
-        Ends { first, last, bytes }
-    }
-}
-
-/// Length, first and last bytes of a text: all of it up to [`ENDS_BYTES`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Ends {
-    first: u64,
-    last: u64,
-    bytes: u32,
-}
-
-impl Ends {
-    #[inline]
-    fn of(text: &[u8]) -> Self {
-        let (first, last) = match (text.first_chunk::<8>(), text.last_chunk::<8>()) {
-            (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
-            _ => short_ends(text),
-        };
-        // Longer than a symbol may be: not a length that one has.
-        let bytes = u32::try_from(text.len()).unwrap_or(u32::MAX);
-        Self { first, last, bytes }
-    }
-
-    /// Where in the cache.
-    #[inline]
-    fn place(self) -> usize {
-        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mixed = self.first ^ self.last.rotate_left(29) ^ u64::from(self.bytes);
-        // The upper bits depend on all of the lower ones.
-        let mixed = mixed.wrapping_mul(FACTOR);
-        usize::try_from(mixed >> 54).expect("10 bits") % CACHE_PLACES
-    }
-}
-
-/// The ends of a text of less than 8 bytes.
-#[inline]
-fn short_ends(text: &[u8]) -> (u64, u64) {
-    if let (Some(first), Some(last)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
-        let word = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
-        return (word(first), word(last));
-    }
-    let byte = |at: usize| u64::from(text.get(at).copied().unwrap_or(0));
-    (byte(0) | byte(1) << 8 | byte(2) << 16, 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -539,15 +461,5 @@ mod tests {
         symbols.rewind(mark);
         assert_eq!(symbols.cell("new"), None);
         assert_eq!([cell(&mut symbols, "b"), cell(&mut symbols, "new")], [1, 2]);
-    }
-
-    #[test]
-    fn symbols_that_rows_alternate_between_have_places_of_their_own() {
-        let mut places: Vec<usize> = (0..64)
-            .map(|n| Ends::of(format!("SYM{n:04}").as_bytes()).place())
-            .collect();
-        places.sort_unstable();
-        places.dedup();
-        assert!(places.len() > 56, "{} places for 64 symbols", places.len());
     }
 }

@@ -19,7 +19,7 @@ use super::names::ERAS;
 use super::whole;
 use crate::error::Error;
 use crate::fsn::Fsn;
-use crate::io::{Fs, OpenMode};
+use crate::io::Fs;
 
 /// Most eras that one slot may hold frames of; each needs a line.
 const BYTES_MAX: usize = 64 << 10;
@@ -128,13 +128,9 @@ fn parse_era(line: &str) -> Option<Era> {
 /// # Errors
 /// The kernel's, but for a file or slot that is not there.
 pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> io::Result<Option<Eras>> {
-    let file = match fs.open(&dir.join(ERAS), OpenMode::Read) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file?,
+    let Some(text) = whole::read(fs, dir, ERAS, BYTES_MAX)? else {
+        return Ok(None);
     };
-    let mut bytes = vec![0; BYTES_MAX];
-    let len = fs.read_at(&file, &mut bytes, 0)?;
-    let text = String::from_utf8_lossy(bytes.get(..len).unwrap_or_default());
     let eras = Eras::parse(&text);
     if eras.is_none() {
         tracing::warn!(

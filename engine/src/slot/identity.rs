@@ -9,13 +9,12 @@
 //! A slot that was copied, or whose machine was started again, is recognised by it. It decides
 //! nothing: a slot with another identity, or with none, opens as well.
 
-use std::io;
 use std::path::Path;
 
 use super::names::SLOT_ID;
 use super::whole;
 use crate::error::Error;
-use crate::io::{Fs, Machine, OpenMode};
+use crate::io::{Fs, Machine};
 
 const BYTES_MAX: usize = 1024;
 
@@ -73,18 +72,10 @@ pub(crate) fn create(fs: &dyn Fs, dir: &Path) -> Result<(), Error> {
 /// Reads the identity, if there is a usable one. What cannot be read is as good as absent: a slot
 /// is not refused for what decides nothing.
 pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Option<Identity> {
-    let path = dir.join(SLOT_ID);
-    let read = || {
-        let file = fs.open(&path, OpenMode::Read)?;
-        let mut bytes = [0; BYTES_MAX];
-        let len = fs.read_at(&file, &mut bytes, 0)?;
-        let bytes = bytes.get(..len).unwrap_or_default();
-        Ok::<_, io::Error>(String::from_utf8_lossy(bytes).into_owned())
-    };
-    match read() {
-        Ok(text) => Identity::parse(&text),
+    match whole::read(fs, dir, SLOT_ID, BYTES_MAX) {
+        Ok(text) => Identity::parse(&text?),
         Err(error) => {
-            tracing::debug!(file = %path.display(), %error, "no identity of the slot");
+            tracing::debug!(slot = %dir.display(), %error, "no identity of the slot");
             None
         }
     }

@@ -14,6 +14,24 @@ pub(crate) fn write(fs: &dyn Fs, dir: &Path, name: &str, bytes: &[u8]) -> io::Re
     finish(fs, dir, name, file, written)
 }
 
+/// The text of `dir/name`, at most so many bytes of it; `None` if there is no such file or `dir`.
+pub(crate) fn read(
+    fs: &dyn Fs,
+    dir: &Path,
+    name: &str,
+    bytes_max: usize,
+) -> io::Result<Option<String>> {
+    let file = match fs.open(&dir.join(name), OpenMode::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let bytes = usize::try_from(fs.bytes(&file)?).unwrap_or(bytes_max);
+    let mut text = vec![0; bytes.min(bytes_max)];
+    let len = fs.read_at(&file, &mut text, 0)?;
+    text.truncate(len);
+    Ok(Some(String::from_utf8_lossy(&text).into_owned()))
+}
+
 /// Opens the file that is to become `dir/name`, empty.
 pub(crate) fn start(fs: &dyn Fs, dir: &Path, name: &str) -> io::Result<File> {
     let file = fs.open(&dir.join(names::temporary(name)), OpenMode::Create)?;

@@ -176,7 +176,9 @@ impl SliceColumn<'_> {
         whole.into_iter().chain(single)
     }
 
-    fn is_valid(&self, row: usize) -> bool {
+    /// Whether a row holds a value.
+    #[inline]
+    pub fn is_valid(&self, row: usize) -> bool {
         self.validity.is_none_or(|valid| valid.is_valid(row))
     }
 

@@ -143,9 +143,9 @@ impl<'a> Chunk<'a> {
             let reason = format!("geohash precision is {precision} bits, it must be 1 to 60");
             return Err(self.refused(name, reason));
         }
-        let valid = |row: usize| nulls.0.is_none_or(|v| row < v.rows() && v.is_valid(row));
-        let wide =
-            |(row, bits): (usize, &u64)| (bits >> precision != 0 && valid(row)).then_some(row);
+        let wide = |(row, bits): (usize, &u64)| {
+            (bits >> precision != 0 && nulls.holds(row)).then_some(row)
+        };
         if let Some(row) = values.iter().enumerate().find_map(wide) {
             let reason = format!(
                 "row {row}: {:#x} does not fit {precision} bits",
@@ -246,9 +246,9 @@ impl<'a> Chunk<'a> {
         // One pass without branches, for almost always nothing is wrong.
         let largest = codes.iter().copied().max().unwrap_or(0);
         if largest as usize >= known {
-            let valid = |row: usize| nulls.0.is_none_or(|v| row < v.rows() && v.is_valid(row));
-            let bad =
-                |(row, code): (usize, &u32)| (*code as usize >= known && valid(row)).then_some(row);
+            let bad = |(row, code): (usize, &u32)| {
+                (*code as usize >= known && nulls.holds(row)).then_some(row)
+            };
             if let Some(row) = codes.iter().enumerate().find_map(bad) {
                 let code = codes[row];
                 let reason = format!("row {row}: code {code}, the dictionary has {known} entries");

@@ -32,6 +32,12 @@ impl<'a> Nulls<'a> {
     pub fn from_validity(bits: &'a [u8], offset: usize) -> Self {
         Self(Some(Validity::new(bits, offset)))
     }
+
+    /// Whether a row holds a value; none behind the bitmap does.
+    fn holds(&self, row: usize) -> bool {
+        self.0
+            .is_none_or(|validity| row < validity.rows() && validity.is_valid(row))
+    }
 }
 
 /// Where a symbol column's texts come from.

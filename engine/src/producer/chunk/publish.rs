@@ -155,8 +155,8 @@ impl Producer {
         ids: &mut Vec<u32>,
         known: &mut Vec<u32>,
     ) -> Result<(), Unresolved> {
-        let validity = column.slice.validity;
-        let valid = |row: usize| validity.is_none_or(|valid| valid.is_valid(row));
+        let slice = column.slice;
+        let valid = |row: usize| slice.is_valid(row);
         match column.symbols {
             None => {}
             Some(Texts::Handles(handles)) => {
@@ -303,7 +303,7 @@ fn mark_used(column: &SliceColumn<'_>, rows: Range<usize>, symbols: &mut Symbols
         return;
     };
     for row in rows {
-        if column.validity.is_none_or(|valid| valid.is_valid(row)) {
+        if column.is_valid(row) {
             symbols.mark_used(ids[row]);
         }
     }

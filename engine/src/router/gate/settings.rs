@@ -2,11 +2,12 @@
 //! the begin of each turn.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{Gate, lock};
 use crate::config::Changes;
+use crate::units::nanos;
 
 /// What was changed since the start.
 #[derive(Debug, Default)]
@@ -14,11 +15,20 @@ pub(super) struct Settings {
     /// Bumped at every change.
     version: AtomicU32,
     changes: Mutex<Changes>,
+    /// `sf_append_deadline_millis` in nanoseconds, plus 1; 0 while it was not changed. Producers
+    /// look at it in every `publish`.
+    append_deadline: AtomicU64,
 }
 
 impl Gate {
     /// Takes new settings and lets the shard know at once.
     pub(crate) fn reconfigure(&self, changes: Changes) {
+        if let Some(limit) = changes.append_deadline {
+            let limit = nanos(limit).saturating_add(1);
+            self.settings
+                .append_deadline
+                .store(limit, Ordering::Relaxed);
+        }
         lock(&self.settings.changes).update(changes);
         self.settings.version.fetch_add(1, Ordering::Release);
         self.door.ring();
@@ -43,10 +53,8 @@ impl Gate {
     /// How long `publish` waits for room, if that was changed.
     #[inline]
     pub(crate) fn append_deadline(&self) -> Option<Duration> {
-        if self.settings.version.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        lock(&self.settings.changes).append_deadline
+        let limit = self.settings.append_deadline.load(Ordering::Relaxed);
+        limit.checked_sub(1).map(Duration::from_nanos)
     }
 
     /// The cap on disk in bytes, if that was changed.
