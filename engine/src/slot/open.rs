@@ -72,12 +72,19 @@ fn make_directories(fs: &dyn Fs, options: &SlotOptions) -> Result<PathBuf, Error
     let sf_dir = &options.sf_dir;
     create_dir(fs, sf_dir)?;
     let dir = sf_dir.join(&options.sender_id);
-    if !create_dir(fs, &dir)? {
-        let entries = list(fs, sf_dir)?;
-        let mut slots = entries.iter().filter(|e| e.name == options.sender_id);
-        if slots.any(|entry| entry.kind != EntryKind::Directory) {
+    let entries = list(fs, sf_dir)?;
+    match entries.iter().find(|e| e.name == options.sender_id) {
+        Some(entry) if entry.kind == EntryKind::Directory => {}
+        Some(_) => {
             let source = io::Error::from_raw_os_error(libc::ENOTDIR);
             return Err(Error::disk("open directory", &dir, 0, source));
+        }
+        None => {
+            // An earlier process may have set the slot aside and died before it synced: a power
+            // cut that keeps the new name and loses that renaming would lose the old slot.
+            fs.sync_dir(sf_dir)
+                .map_err(|source| Error::disk("sync", sf_dir, 0, source))?;
+            create_dir(fs, &dir)?;
         }
     }
     Ok(dir)
