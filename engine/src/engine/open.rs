@@ -66,6 +66,8 @@ impl Default for Outfit {
 
 impl Engine {
     pub(crate) fn start(config: Config, outfit: Outfit) -> Result<Self, Error> {
+        let shards = uring::shard_count(&config);
+        uring::probe_locked_memory(shards)?;
         uring::probe()?;
         let tls = uring::tls::client(&config)?;
         if config.sf_dir.is_some() && config.initial_connect == InitialConnect::Off {
@@ -81,7 +83,7 @@ impl Engine {
             );
         }
         let hall = Arc::new(Hall::new(config.events));
-        let names = slot_names(&config);
+        let names = slot_names(&config.sender_id, shards);
         let mut opened = Vec::with_capacity(names.len());
         for (shard, name) in (0..).zip(&names) {
             let name = (shard, name.clone());
@@ -118,14 +120,18 @@ impl Engine {
                     running.shards.push(started);
                 }
                 Err(error) => {
-                    failed = Some(error);
+                    failed = Some(uring::with_locked_memory(shards, error));
                     break;
                 }
             }
         }
         *lock(&engine.running) = Some(running);
         match failed.map_or_else(|| engine.settle_in(succession), Err) {
-            Ok(()) => Ok(engine),
+            Ok(()) => {
+                let cores = uring::Placement::here(&engine.config).in_words(shards);
+                tracing::info!(shards, cores, "FB-C011 started");
+                Ok(engine)
+            }
             Err(error) => {
                 // Nothing was accepted: how the threads end adds nothing to why.
                 let _ = engine.finish(Duration::ZERO);
@@ -143,7 +149,7 @@ impl Engine {
             if !gate.is_started()
                 && let Some(error) = gate.ending()
             {
-                return Err(error);
+                return Err(uring::with_locked_memory(self.doors.len(), error));
             }
         }
         self.succeed(stages)?;
@@ -221,11 +227,9 @@ impl Engine {
 }
 
 /// The slots of an engine, by shard: a shard that is alone has the sender's name.
-fn slot_names(config: &Config) -> Vec<String> {
-    let shards = config.shards.count(uring::allowed_cores().len());
-    let base = &config.sender_id;
+fn slot_names(base: &str, shards: usize) -> Vec<String> {
     match shards {
-        1 => vec![base.clone()],
+        1 => vec![base.to_owned()],
         _ => (0..shards).map(|shard| format!("{base}-{shard}")).collect(),
     }
 }
