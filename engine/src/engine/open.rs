@@ -6,6 +6,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rustls::ClientConfig;
+
 use super::doorway::Opened;
 use super::intake::new_lane;
 use super::succeed::{Plans, plan_succession};
@@ -111,22 +113,13 @@ impl Engine {
             orphans: None,
             notifier,
         };
-        let mut tap = outfit.tap;
-        let mut failed = None;
-        for opened in opened {
-            match opened.start(tls.clone(), Arc::clone(&outfit.resolver), tap.take()) {
-                Ok((door, started)) => {
-                    engine.doors.push(door);
-                    running.shards.push(started);
-                }
-                Err(error) => {
-                    failed = Some(uring::with_locked_memory(shards, error));
-                    break;
-                }
-            }
-        }
+        let outset = (tls, outfit.resolver, outfit.tap);
+        let started = engine.start_shards(&mut running, opened, outset);
         *lock(&engine.running) = Some(running);
-        match failed.map_or_else(|| engine.settle_in(succession), Err) {
+        let settled = started
+            .map_err(|error| uring::with_locked_memory(shards, error))
+            .and_then(|()| engine.settle_in(succession));
+        match settled {
             Ok(()) => {
                 let cores = uring::Placement::here(&engine.config).in_words(shards);
                 tracing::info!(shards, cores, "FB-C011 started");
@@ -138,6 +131,21 @@ impl Engine {
                 Err(error)
             }
         }
+    }
+
+    /// Starts one shard after the other, up to one that cannot be.
+    fn start_shards(
+        &mut self,
+        running: &mut Running,
+        opened: Vec<Opened>,
+        (tls, resolver, mut tap): (Option<Arc<ClientConfig>>, Resolver, Option<Tap>),
+    ) -> Result<(), Error> {
+        for opened in opened {
+            let (door, started) = opened.start(tls.clone(), Arc::clone(&resolver), tap.take())?;
+            self.doors.push(door);
+            running.shards.push(started);
+        }
+        Ok(())
     }
 
     /// Waits until the shards' threads are up and, as configured, connected.
