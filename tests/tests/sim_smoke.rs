@@ -119,7 +119,6 @@ fn what_was_accepted_is_delivered_over_panics_of_the_shard() {
         assert!(revivals >= 5 * seeds, "{revivals} revivals");
         assert!(total.power_cuts + total.kills >= seeds, "{total}");
         for (what, count) in [
-            ("given up with a broken journal", total.given_up),
             ("killed while it began again", total.revivals_interrupted),
             ("frames that arrived again", total.repeats),
         ] {

@@ -127,9 +127,7 @@ impl Run {
 
     /// A step, which may be the one that panics: once in so many.
     fn step(&mut self, life: &mut Life, calm: u64) -> Step {
-        // A journal that waits for its repair does not wait long.
-        let hurry = if life.on_disk().is_some() { 1 } else { 20 };
-        if self.kind == Kind::Panics && self.rng.below(calm / hurry) == 0 {
+        if self.kind == Kind::Panics && self.rng.below(calm) == 0 {
             let calls = self.rng.below(60);
             self.world.panic_in(Some(calls));
         }
