@@ -18,6 +18,7 @@ fn a_fresh_open_makes_its_calls_in_the_specified_order() {
     let s1 = "sf-0000000000000001.sfa";
     let expected = [
         "mkdir sf".to_owned(),
+        "syncdir /d/sf".to_owned(),
         "mkdir id".to_owned(),
         "create .lock".to_owned(),
         "create .lock.pid".to_owned(),
