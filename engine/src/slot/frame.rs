@@ -24,7 +24,8 @@ pub(crate) fn crc_of_length(payload_len: u32) -> u32 {
     crc32c::crc32c(&payload_len.to_le_bytes())
 }
 
-/// The CRC of a whole frame.
+/// The CRC of a whole frame whose payload lies elsewhere.
+#[cfg(any(test, feature = "internals"))]
 #[inline]
 pub(crate) fn crc(payload_len: u32, payload: &[u8]) -> u32 {
     crc32c::crc32c_append(crc_of_length(payload_len), payload)
