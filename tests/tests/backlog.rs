@@ -11,10 +11,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use forebay::{Engine, RecoveryProgress, TimestampNanos};
-use forebay_loadgen::sink::{Sink, SinkConfig};
+use forebay_loadgen::sink::{RecordLimits, Sink, SinkConfig};
 
 mod loadgen;
 
@@ -56,6 +56,60 @@ fn a_backlog_of_many_segments_is_drained_under_a_low_descriptor_limit() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert_eq!(sink.stop().messages, frames);
+}
+
+/// Bytes of text in each frame: within a piece of the replay's read-ahead, across one border, and
+/// longer than all of its memory; in changing order, so that borders fall everywhere.
+const LENGTHS: [usize; 8] = [
+    100, 700_000, 40, 1_048_576, 5_000_000, 1_048_500, 12, 2_500_000,
+];
+
+#[test]
+fn frames_across_pieces_and_longer_than_all_of_them_are_replayed_whole_and_in_order() {
+    let dir = loadgen::scratch();
+    let conf = |address: &str| {
+        format!(
+            "ws::addr={address};sf_dir={};sf_max_segment_bytes=16m;intake_ring_bytes=16m;\
+             initial_connect_retry=async;pin=off;close_flush_timeout_millis=0;",
+            dir.path().join("sf").display()
+        )
+    };
+    let engine = Engine::connect(&conf("127.0.0.1:1")).expect("a free slot");
+    let mut producer = engine.producer().expect("open");
+    let text = "0123456789abcdef".repeat(5_000_000 / 16);
+    let lengths: Vec<usize> = LENGTHS.iter().copied().cycle().take(3 * 8 + 3).collect();
+    for (row, length) in (0..).zip(&lengths) {
+        let table = producer.table("t").unwrap();
+        table.column_str("v", &text[..*length]).unwrap();
+        producer.at(TimestampNanos(row)).unwrap();
+        producer.flush().expect("room");
+    }
+    drop(producer);
+    engine.close().expect_err("nobody listens");
+    let mut config = SinkConfig::scripted("".parse().unwrap());
+    config.record = Some(RecordLimits::default());
+    // The usual cap is 2 MiB.
+    config.recv_buffer_bytes = 16 << 20;
+    config.upgrade.max_batch_size = Some(8_000_000);
+    let sink = Sink::start(config).expect("listens");
+    let engine = Engine::connect(&conf(&sink.addr().to_string())).expect("the slot is free");
+    engine
+        .wait_acked(Duration::from_secs(60))
+        .expect("all arrives");
+    engine.close().expect("everything was confirmed");
+    let records = sink.records();
+    let got: Vec<usize> = records
+        .messages()
+        .map(|m| m.payload.as_ref().map_or(0, Vec::len))
+        .collect();
+    assert_eq!(got.len(), lengths.len());
+    for (bytes, length) in got.iter().zip(&lengths) {
+        assert!(
+            (*length..*length + 100).contains(bytes),
+            "{bytes} for {length}"
+        );
+    }
+    assert_eq!(sink.stop().rows, lengths.len() as u64);
 }
 
 /// Most memory of a process that opens a backlog without symbols, in KiB (issue B, point 2).

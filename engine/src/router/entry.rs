@@ -123,14 +123,14 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// The symbols used, as (local id, text). Ends early at a malformed one.
-    pub(crate) fn symbols(&self) -> impl Iterator<Item = (u32, &'a str)> {
+    /// The symbols used, as (local id, text, which should be UTF-8). Ends early at a malformed one.
+    pub(crate) fn symbols(&self) -> impl Iterator<Item = (u32, &'a [u8])> {
         let mut rest = self.symbols;
         std::iter::from_fn(move || {
             let (local, bytes) = (word(rest, 0)?, word(rest, 4)? as usize);
             let text = rest.get(SYMBOL_HEAD_BYTES..SYMBOL_HEAD_BYTES.checked_add(bytes)?)?;
             rest = &rest[SYMBOL_HEAD_BYTES + bytes..];
-            Some((local, std::str::from_utf8(text).ok()?))
+            Some((local, text))
         })
     }
 
@@ -138,7 +138,10 @@ impl<'a> Entry<'a> {
     /// process left are looked at first; those of this one are right.
     pub(crate) fn is_sound(&self) -> bool {
         let symbols = self.header.symbols as usize;
-        let known = self.symbols().all(|(local, _)| local < LOCAL_IDS_MAX);
+        let possible = |(local, text): (u32, &[u8])| {
+            local < LOCAL_IDS_MAX && std::str::from_utf8(text).is_ok()
+        };
+        let known = self.symbols().all(possible);
         let mut from = 0;
         let runs = self.runs().all(|(offset, cells)| {
             let begins = from;

@@ -55,6 +55,7 @@ impl SymbolMap {
                     .resize((index + 1).next_power_of_two().max(64), UNKNOWN);
             }
             if self.ids[index] == UNKNOWN {
+                let text = std::str::from_utf8(text).map_err(|_| Refusal::Malformed)?;
                 match dictionary.intern_within(text, symbols_max) {
                     Ok((id, _)) => self.ids[index] = id,
                     Err(full) => return Err(full.into()),

@@ -233,8 +233,8 @@ impl Link {
     }
 
     /// A read for replay ended.
-    pub(crate) fn read_completed(&mut self, done: crate::io::Done, journal: &Journal) {
-        self.replay.completed(done, journal);
+    pub(crate) fn read_completed(&mut self, done: crate::io::Done) {
+        self.replay.completed(done);
     }
 
     /// A segment was opened for replay.

@@ -333,7 +333,7 @@ impl Shard {
         while let Some(done) = io.complete() {
             any = true;
             if done.token.0 >= token::REPLAY {
-                self.link.read_completed(done, &self.journal);
+                self.link.read_completed(done);
             } else {
                 self.journal.completed(done, now);
             }

@@ -1,41 +1,25 @@
-//! Reading frames back from disk, ahead of the sender, in two buffers.
+//! Reading frames back from disk, ahead of the sender.
 //!
-//! Each buffer holds whole frames from one place of the chain. While the sender works through one,
-//! the other is filled from where the first one's last whole frame ends.
+//! Four pieces of 1 MiB follow each other through the chain, whatever frames lie in them: while the
+//! sender works through the first, the others are being read or wait. Only a frame that goes
+//! across the border of two pieces is copied, into [`Replay::carry`]; it may be longer than all of
+//! them.
 
+mod files;
+mod piece;
+
+use std::collections::VecDeque;
 use std::io;
 
+use self::files::Files;
+use self::piece::{Piece, State};
 use super::journal::{Journal, Position, token};
-use crate::io::{BLOCK, DiskOp, Done, File, Region, Request, Steward, Storage, Token};
-use crate::slot::frame::{FRAME_HEADER_BYTES, FrameHeader, crc as frame_crc};
-use crate::slot::segment::HEADER_BYTES as SEGMENT_HEADER_BYTES;
+use crate::io::{BLOCK, DiskOp, Done, File, Region, Steward, Storage, Token};
+use crate::slot::frame::{FRAME_HEADER_LEN, FrameHeader, checked};
 
-const BUFFER_BYTES: usize = 1 << 20;
+const PIECE_BYTES: usize = 1 << 20;
+const PIECES: usize = 4;
 const BLOCK_BYTES: u64 = BLOCK as u64;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Empty,
-    Loading,
-    Ready,
-}
-
-/// Frames `first..whole_end` of a segment; the region starts at file offset `start`.
-#[derive(Debug)]
-struct Buffer {
-    region: Region,
-    state: State,
-    key: u64,
-    start: u64,
-    first: u64,
-    whole_end: u64,
-    /// Bytes to read next time: more than the default for a frame that is larger.
-    want: usize,
-    /// How far the last read got if it held no whole frame: the next one must get further.
-    reached: Option<u64>,
-    /// Ask for it as soon as the queue has room.
-    submitted: bool,
-}
 
 /// What [`Replay::frame`] found.
 #[derive(Debug)]
@@ -50,48 +34,58 @@ pub(crate) enum Fetch<'a> {
     Corrupt(String),
 }
 
+/// Where the bytes of a frame are.
+enum Found {
+    /// So many, from there in the region.
+    Piece(usize, usize),
+    /// In the carry.
+    Carry,
+}
+
+/// Why a frame is not there.
+enum Missing {
+    /// It is being read.
+    Pending,
+    /// Why, and whether that is damage.
+    Failed(String, bool),
+}
+
 /// The read-ahead of one sender.
 #[derive(Debug)]
 pub(crate) struct Replay {
-    buffers: [Buffer; 2],
-    /// Segments opened for reading: the one in use and the next.
-    files: [Option<(u64, File)>; 2],
-    /// Read to the end: the steward closes them.
-    finished: Vec<File>,
-    /// The segment that the steward was asked to open.
-    asked: Option<u64>,
-    /// What went wrong, and whether it is damage.
-    failure: Option<(String, bool)>,
+    /// Memory of all pieces, in huge pages where there are any: one read is one transfer then.
+    region: Region,
+    pieces: [Piece; PIECES],
+    /// Those in use, in the order of the chain: the sender reads the first.
+    window: VecDeque<usize>,
+    /// Segment and offset (whole blocks) where the next piece begins.
+    next: (u64, u64),
+    /// The first bytes of the frame at `carried`.
+    carry: Vec<u8>,
+    carried: (u64, u64),
+    files: Files,
+    /// Every read that is due was submitted, and every file that is due asked for.
+    is_settled: bool,
 }
 
 impl Replay {
-    /// Maps the two buffers (2 MiB of address space; pages arrive with the first replay).
+    /// Maps the memory (4 MiB of address space; pages arrive with the first replay).
     pub(crate) fn new() -> io::Result<Self> {
-        let buffer = || -> io::Result<Buffer> {
-            Ok(Buffer {
-                region: Region::new(BUFFER_BYTES)?,
-                state: State::Empty,
-                key: 0,
-                start: 0,
-                first: 0,
-                whole_end: 0,
-                want: BUFFER_BYTES,
-                reached: None,
-                submitted: false,
-            })
-        };
         Ok(Self {
-            buffers: [buffer()?, buffer()?],
-            files: [None, None],
-            finished: Vec::with_capacity(2),
-            asked: None,
-            failure: None,
+            region: Region::new(PIECES * PIECE_BYTES)?,
+            pieces: std::array::from_fn(|_| Piece::free()),
+            window: VecDeque::with_capacity(PIECES),
+            next: (0, 0),
+            carry: Vec::new(),
+            carried: (0, 0),
+            files: Files::default(),
+            is_settled: true,
         })
     }
 
     /// Whether a read is in flight.
     pub(crate) fn in_flight(&self) -> bool {
-        self.buffers.iter().any(|buffer| buffer.submitted)
+        self.pieces.iter().any(|piece| piece.is_pinned)
     }
 
     /// The frame at `position`, which lies on disk and not in the segment's memory.
@@ -101,251 +95,255 @@ impl Replay {
         journal: &Journal,
         position: Position,
     ) -> Fetch<'_> {
-        match self.failure.take() {
-            Some((reason, true)) => return Fetch::Corrupt(reason),
-            Some((reason, false)) => return Fetch::Failed(reason),
-            None => {}
+        let (key, offset) = (position.key, position.offset);
+        if self.carried != (key, offset) {
+            self.carried = (key, offset);
+            self.carry.clear();
         }
-        let holds = |buffer: &Buffer| {
-            buffer.state == State::Ready
-                && buffer.key == position.key
-                && (buffer.first..buffer.whole_end).contains(&position.offset)
-        };
-        let Some(index) = self.buffers.iter().position(holds) else {
-            let loading = |buffer: &Buffer| {
-                buffer.state == State::Loading
-                    && (buffer.key, buffer.first) == (position.key, position.offset)
-            };
-            let index = self.buffers.iter().position(loading).or_else(|| {
-                let idle = |buffer: &Buffer| buffer.state != State::Loading;
-                let index = self.buffers.iter().position(idle)?;
-                self.buffers[index].aim(position.key, position.offset);
-                Some(index)
-            });
-            if let Some(index) = index {
-                self.load(io, journal, index);
+        let at_hand = self.at_hand(key, offset);
+        let found = at_hand.map_or_else(|| self.find(io, journal, key, offset), Ok);
+        let bytes = match found {
+            Err(Missing::Pending) => return Fetch::Pending,
+            Err(Missing::Failed(reason, is_damage)) => {
+                // The next attempt reads anew.
+                self.forget();
+                return if is_damage {
+                    Fetch::Corrupt(reason)
+                } else {
+                    Fetch::Failed(reason)
+                };
             }
-            return Fetch::Pending;
+            Ok(Found::Carry) => self.carry.as_slice(),
+            Ok(Found::Piece(at, len)) => self.region.slice(at..at + len),
         };
-        self.read_ahead(io, journal, index);
-        let buffer = &self.buffers[index];
-        match buffer.frame_at(position.offset) {
+        match checked(bytes) {
             Some(payload) => Fetch::Ready(payload),
             None => Fetch::Corrupt(format!(
-                "frame {} at offset {} of segment {} does not match its CRC",
+                "frame {} at offset {offset} of segment {} does not match its CRC",
                 position.fsn,
-                position.offset,
-                journal.segment_name(position.key)
+                journal.segment_name(key)
             )),
         }
     }
 
-    /// Fills the other buffer from where the one in use ends.
-    fn read_ahead(&mut self, io: &mut (impl Storage + Steward), journal: &Journal, used: usize) {
-        let (key, next) = (self.buffers[used].key, self.buffers[used].whole_end);
-        let other = &mut self.buffers[1 - used];
-        let there = other.key == key && other.first == next && other.state != State::Empty;
-        if !there && other.state != State::Loading && journal.disk_end(key) > Some(next) {
-            other.aim(key, next);
+    /// The short way, where nothing is due but to read on in the first piece.
+    fn at_hand(&self, key: u64, offset: u64) -> Option<Found> {
+        let index = *self.window.front()?;
+        let piece = &self.pieces[index];
+        let usual = self.is_settled && piece.state == State::Ready && self.carry.is_empty();
+        if !usual || !piece.covers(key, offset) {
+            return None;
         }
-        let at_end = journal.disk_end(key) <= Some(next);
-        let begun = other.key == key + 1 && other.state != State::Empty;
-        if at_end && !begun && other.state != State::Loading {
-            // The next segment, if it must come from the disk too.
-            let more = journal.disk_end(key + 1) > Some(SEGMENT_HEADER_BYTES);
-            if more && !journal.starts_in_memory(key + 1) {
-                other.aim(key + 1, SEGMENT_HEADER_BYTES);
-            }
-        }
-        if other.state == State::Loading {
-            self.load(io, journal, 1 - used);
-        }
+        let from = usize::try_from(offset - piece.start).ok()?;
+        let (begin, there) = (index * PIECE_BYTES + from, piece.data - from);
+        let header = FrameHeader::parse(self.region.slice(begin..begin + there))?;
+        let whole = FRAME_HEADER_LEN + header.payload_len as usize;
+        (whole <= there).then_some(Found::Piece(begin, whole))
     }
 
-    fn load(&mut self, io: &mut (impl Storage + Steward), journal: &Journal, index: usize) {
-        let buffer = &mut self.buffers[index];
-        if buffer.submitted {
-            return;
-        }
-        let key = buffer.key;
-        let Some(end) = journal.disk_end(key) else {
-            buffer.state = State::Empty;
-            return;
-        };
-        let Some(file) = self.file(io, journal, key) else {
-            return;
-        };
-        let buffer = &mut self.buffers[index];
-        let left = usize::try_from(end.saturating_sub(buffer.start)).unwrap_or(usize::MAX);
-        let bytes = buffer.want.min(left.next_multiple_of(BLOCK));
-        if buffer.region.bytes() < bytes {
-            match Region::new(bytes) {
-                Ok(region) => buffer.region = region,
-                Err(error) => {
-                    let reason = format!("memory for {bytes} bytes of replay: {error}");
-                    self.failure = Some((reason, false));
-                    return;
-                }
-            }
-        }
-        let into = buffer.region.pin(0..bytes);
-        let op = DiskOp::Read {
-            file,
-            offset: buffer.start,
-            into,
-        };
-        let token = Token(token::REPLAY + index as u64);
-        buffer.submitted = io.submit(token, op).is_ok();
-    }
-
-    /// The file of a segment, if it is open; otherwise the steward is asked for it.
-    fn file(
+    /// Looks for the whole frame at `offset`, and keeps the reads going.
+    fn find(
         &mut self,
         io: &mut (impl Storage + Steward),
         journal: &Journal,
         key: u64,
-    ) -> Option<File> {
-        while let Some(file) = self.finished.pop() {
-            if let Err(Request::Close { file }) = io.request(Request::Close { file }) {
-                self.finished.push(file);
+        offset: u64,
+    ) -> Result<Found, Missing> {
+        loop {
+            let at = offset + self.carry.len() as u64;
+            let need = self.need(journal, key, offset)?;
+            if !self.carry.is_empty() && self.carry.len() == need {
+                // The bytes behind the frame go on being read meanwhile.
+                self.read_ahead(io, journal);
+                return Ok(Found::Carry);
+            }
+            self.go_to(key, at);
+            self.read_ahead(io, journal);
+            let first = self.window.front().copied();
+            let Some(index) = first.filter(|index| self.pieces[*index].covers(key, at)) else {
+                return Err(Missing::Pending);
+            };
+            let piece = &self.pieces[index];
+            match &piece.state {
+                State::Ready => {}
+                State::Failed(reason, is_damage) => {
+                    return Err(Missing::Failed(reason.clone(), *is_damage));
+                }
+                State::Wanted => {
+                    let failure = self.files.failure(key);
+                    return Err(failure.map_or(Missing::Pending, |(reason, is_gone)| {
+                        Missing::Failed(reason, is_gone)
+                    }));
+                }
+                State::Reading => return Err(Missing::Pending),
+            }
+            let from = usize::try_from(at - piece.start).expect("inside the piece");
+            let (begin, there) = (index * PIECE_BYTES + from, piece.data - from);
+            if self.carry.is_empty() {
+                let bytes = self.region.slice(begin..begin + there);
+                let whole = whole_length(bytes, offset)?;
+                if let Some(whole) = whole.filter(|whole| *whole <= there) {
+                    return Ok(Found::Piece(begin, whole));
+                }
+            }
+            // It goes on in the next piece.
+            let more = there.min(need - self.carry.len());
+            let bytes = self.region.slice(begin..begin + more);
+            self.carry.extend_from_slice(bytes);
+        }
+    }
+
+    /// How many bytes of the frame at `offset` the carry is to have at least: its header, then all
+    /// of it.
+    fn need(&self, journal: &Journal, key: u64, offset: u64) -> Result<usize, Missing> {
+        let need = whole_length(&self.carry, offset)?.unwrap_or(FRAME_HEADER_LEN);
+        let end = journal.disk_end(key);
+        if end.is_some_and(|end| offset + need as u64 > end) {
+            let reason =
+                format!("the frame at offset {offset} ends behind the data of its segment");
+            return Err(Missing::Failed(reason, true));
+        }
+        Ok(need)
+    }
+
+    /// Drops the pieces before the place `at` of segment `key`; begins anew if it is in none.
+    fn go_to(&mut self, key: u64, at: u64) {
+        while let Some(index) = self.window.front().copied() {
+            let piece = &self.pieces[index];
+            if piece.covers(key, at) {
+                return;
+            }
+            let is_passed = (piece.key, piece.end()) <= (key, at);
+            if !is_passed || piece.is_pinned {
                 break;
             }
+            self.window.pop_front();
+            self.is_settled = false;
         }
-        if let Some(file) = journal.open_file(key) {
-            return Some(file);
+        let there = (key, at - at % BLOCK_BYTES);
+        if !self.window.is_empty() || self.next != there {
+            self.window.clear();
+            self.next = there;
         }
-        let held = self.files.iter().flatten().find(|held| held.0 == key);
-        if let Some((_, file)) = held {
-            return Some(file.clone());
+        self.is_settled = false;
+    }
+
+    /// Fills the window, and submits what the files and the queue have room for.
+    fn read_ahead(&mut self, io: &mut (impl Storage + Steward), journal: &Journal) {
+        if self.is_settled {
+            return;
         }
-        if self.asked.is_none()
-            && let Some(path) = journal.path_of(key)
-            && io.request(Request::Open { path, key }).is_ok()
-        {
-            self.asked = Some(key);
+        while self.window.len() < PIECES {
+            let (key, start) = self.next;
+            let is_there = start > 0 || journal.starts_on_disk(key);
+            let end = journal.disk_end(key).filter(|end| is_there && *end > start);
+            let Some(end) = end else {
+                if start == 0 || !journal.starts_on_disk(key + 1) {
+                    break;
+                }
+                self.next = (key + 1, 0);
+                continue;
+            };
+            let is_free =
+                |index: &usize| !self.window.contains(index) && !self.pieces[*index].is_pinned;
+            let Some(index) = (0..PIECES).find(is_free) else {
+                break;
+            };
+            let piece = &mut self.pieces[index];
+            piece.aim(key, start, end);
+            self.next = if piece.is_full() {
+                (key, piece.end())
+            } else {
+                (key + 1, 0)
+            };
+            self.window.push_back(index);
         }
-        None
+        if let Some(first) = self.window.front() {
+            let key = self.pieces[*first].key;
+            self.files.release(io, key);
+            let submitted = self.submit(io, journal);
+            let asked = self.files.look_ahead(io, journal, key);
+            self.is_settled = submitted && asked;
+        }
+    }
+
+    /// `false` when the queue, of operations or of requests, was full.
+    fn submit(&mut self, io: &mut (impl Storage + Steward), journal: &Journal) -> bool {
+        for index in &self.window {
+            let piece = &mut self.pieces[*index];
+            if piece.state != State::Wanted {
+                continue;
+            }
+            let Some(file) = self.files.get(io, journal, piece.key) else {
+                return self.files.is_asked(piece.key);
+            };
+            let (offset, range) = piece.rest();
+            let begin = index * PIECE_BYTES;
+            let into = self.region.pin(begin + range.start..begin + range.end);
+            let op = DiskOp::Read { file, offset, into };
+            let token = Token(token::REPLAY + *index as u64);
+            if io.submit(token, op).is_err() {
+                return false;
+            }
+            piece.state = State::Reading;
+            piece.is_pinned = true;
+        }
+        true
     }
 
     /// The steward answered.
     pub(crate) fn opened(&mut self, key: u64, answer: io::Result<File>) {
-        self.asked = None;
-        match answer {
-            Ok(file) => {
-                self.files.swap(0, 1);
-                let oldest = self.files[1].replace((key, file));
-                self.finished.extend(oldest.map(|(_, file)| file));
-            }
+        self.is_settled = false;
+        self.files.opened(key, answer);
+    }
+
+    /// A read ended.
+    pub(crate) fn completed(&mut self, done: Done) {
+        let index = usize::try_from(done.token.0 - token::REPLAY).expect("four tokens");
+        let piece = &mut self.pieces[index];
+        piece.is_pinned = false;
+        self.is_settled = false;
+        match done.result {
+            Ok(got) => piece.read(got),
             Err(error) => {
-                // Opened and found whole at the start: what is gone since does not come back.
-                let is_gone = error.kind() == io::ErrorKind::NotFound;
-                let reason = format!("opening a segment for replay: {error}");
-                self.failure = Some((reason, is_gone));
+                piece.state = State::Failed(format!("read for replay: {error}"), false);
             }
         }
     }
 
-    /// A read ended.
-    pub(crate) fn completed(&mut self, done: Done, journal: &Journal) {
-        let index = usize::try_from(done.token.0 - token::REPLAY).expect("two tokens");
-        let buffer = &mut self.buffers[index];
-        buffer.submitted = false;
-        if buffer.state != State::Loading {
-            return; // the sender went elsewhere meanwhile
-        }
-        match done.result {
-            Ok(got) => {
-                let end = journal.disk_end(buffer.key).unwrap_or(0);
-                if let Err(reason) = buffer.loaded(got, end) {
-                    buffer.state = State::Empty;
-                    self.failure = Some((reason, true));
-                }
-            }
-            Err(error) => {
-                buffer.state = State::Empty;
-                self.failure = Some((format!("read for replay: {error}"), false));
-            }
+    /// The sender has found a frame in memory: nothing is read for now.
+    #[inline]
+    pub(crate) fn leave(&mut self, io: &mut impl Steward) {
+        if !self.files.is_empty() {
+            self.reset();
+            self.files.release(io, 0);
         }
     }
 
     /// Forgets what is buffered: the sender starts somewhere else.
     pub(crate) fn reset(&mut self) {
-        for buffer in &mut self.buffers {
-            buffer.state = State::Empty;
-            buffer.want = BUFFER_BYTES;
-        }
-        let held = self.files.iter_mut().filter_map(Option::take);
-        self.finished.extend(held.map(|(_, file)| file));
-        self.failure = None;
+        self.forget();
+        self.files.reset();
+    }
+
+    fn forget(&mut self) {
+        self.window.clear();
+        self.carry.clear();
+        self.next = (0, 0);
     }
 }
 
-impl Buffer {
-    fn aim(&mut self, key: u64, first: u64) {
-        if self.submitted {
-            return; // the kernel still fills it; tried again next turn
-        }
-        self.key = key;
-        self.first = first;
-        self.start = first - first % BLOCK_BYTES;
-        self.whole_end = first;
-        self.reached = None;
-        self.state = State::Loading;
+/// Bytes of the whole frame whose first are `bytes`, once there is a header; an error where none
+/// can be.
+fn whole_length(bytes: &[u8], offset: u64) -> Result<Option<usize>, Missing> {
+    if bytes.len() < FRAME_HEADER_LEN {
+        return Ok(None);
     }
-
-    /// Finds the whole frames in what was read. `end` is where the segment's data on disk ends.
-    fn loaded(&mut self, got: u32, end: u64) -> Result<(), String> {
-        let limit = (self.start + u64::from(got)).min(end);
-        let mut at = self.first;
-        let mut need = 0;
-        while at + FRAME_HEADER_BYTES <= limit {
-            let Some(header) = FrameHeader::parse(self.bytes(at, FRAME_HEADER_BYTES)) else {
-                return Err(format!(
-                    "no frame at offset {at} of a segment read for replay"
-                ));
-            };
-            need = FRAME_HEADER_BYTES + u64::from(header.payload_len);
-            if at + need > limit {
-                break;
-            }
-            at += need;
-        }
-        if at > self.first {
-            self.whole_end = at;
-            self.want = BUFFER_BYTES;
-            self.state = State::Ready;
-            return Ok(());
-        }
-        if limit >= end {
-            return Err(format!(
-                "the frame at offset {at} ends behind the data of its segment"
-            ));
-        }
-        if self.reached.replace(limit) >= Some(limit) {
-            return Err(format!(
-                "the file of a segment ends at offset {limit}, where its data go on to {end}"
-            ));
-        }
-        if need == 0 {
-            // A short read that ends before the frame's length: again, in a later turn.
-            return Ok(());
-        }
-        // One frame larger than the buffer: read again, all of it.
-        let want = usize::try_from(self.first - self.start + need).expect("frames fit segments");
-        self.want = want.next_multiple_of(BLOCK);
-        Ok(())
-    }
-
-    fn bytes(&self, at: u64, bytes: u64) -> &[u8] {
-        let from = usize::try_from(at - self.start).expect("inside the buffer");
-        let bytes = usize::try_from(bytes).expect("inside the buffer");
-        self.region.slice(from..from + bytes)
-    }
-
-    /// The payload of the whole frame at `at`, if its CRC holds.
-    fn frame_at(&self, at: u64) -> Option<&[u8]> {
-        let header = FrameHeader::parse(self.bytes(at, FRAME_HEADER_BYTES))?;
-        let payload = self.bytes(at + FRAME_HEADER_BYTES, u64::from(header.payload_len));
-        (frame_crc(header.payload_len, payload) == header.crc).then_some(payload)
+    match FrameHeader::parse(bytes) {
+        Some(header) => Ok(Some(FRAME_HEADER_LEN + header.payload_len as usize)),
+        None => Err(Missing::Failed(
+            format!("no frame at offset {offset} of a segment read for replay"),
+            true,
+        )),
     }
 }

@@ -24,10 +24,35 @@ pub(crate) fn crc_of_length(payload_len: u32) -> u32 {
     crc32c::crc32c(&payload_len.to_le_bytes())
 }
 
-/// The CRC of a whole frame.
+/// The CRC of a whole frame whose payload lies elsewhere.
+#[cfg(any(test, feature = "internals"))]
 #[inline]
 pub(crate) fn crc(payload_len: u32, payload: &[u8]) -> u32 {
     crc32c::crc32c_append(crc_of_length(payload_len), payload)
+}
+
+/// Seals a frame that lies in memory as it will on disk, its payload behind [`FRAME_HEADER_LEN`]
+/// bytes of room: writes the header. `None` for a payload that no frame has.
+#[inline]
+pub(crate) fn seal(frame: &mut [u8]) -> Option<FrameHeader> {
+    let payload_len = u32::try_from(frame.len().checked_sub(FRAME_HEADER_LEN)?).ok()?;
+    let (crc_field, covered) = frame.split_first_chunk_mut::<4>()?;
+    *covered.first_chunk_mut()? = payload_len.to_le_bytes();
+    // Length and payload lie side by side: one pass.
+    let crc = crc32c::crc32c(covered);
+    *crc_field = crc.to_le_bytes();
+    Some(FrameHeader { crc, payload_len })
+}
+
+/// The payload of a whole frame, if its length and its CRC hold.
+#[inline]
+pub(crate) fn checked(frame: &[u8]) -> Option<&[u8]> {
+    let header = FrameHeader::parse(frame)?;
+    let (_, covered) = frame.split_first_chunk::<4>()?;
+    let (_, payload) = covered.split_first_chunk::<4>()?;
+    let holds =
+        header.payload_len as usize == payload.len() && crc32c::crc32c(covered) == header.crc;
+    holds.then_some(payload)
 }
 
 /// The two fields in front of the payload.
@@ -81,6 +106,22 @@ mod tests {
         }
         assert_eq!(crc(7, b"tvo-two"), 0xE830_9D23);
         assert_eq!(crc_of_length(0), 0x4867_4BC7);
+    }
+
+    #[test]
+    fn a_sealed_frame_is_as_specified_and_checks_until_a_bit_flips() {
+        let mut frame = b"........two-two".to_vec();
+        let header = seal(&mut frame).unwrap();
+        assert_eq!(header.crc, crc(7, b"two-two"));
+        assert_eq!(frame[..8], header.to_bytes());
+        assert_eq!(checked(&frame), Some(&b"two-two"[..]));
+        assert_eq!(checked(&frame[..14]), None);
+        for at in 0..frame.len() {
+            let mut flipped = frame.clone();
+            flipped[at] ^= 4;
+            assert_eq!(checked(&flipped), None, "byte {at}");
+        }
+        assert_eq!(seal(&mut [0; 7]), None);
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl Backlog {
         Self {
             state: Mutex::new(State {
                 waiting: VecDeque::with_capacity(QUEUE),
-                in_hand: Vec::with_capacity(2),
+                in_hand: Vec::with_capacity(3),
                 replies: VecDeque::with_capacity(QUEUE),
                 worker: 0,
                 era: 0,
@@ -177,6 +177,18 @@ impl Backlog {
         Some(task)
     }
 
+    /// The next file to be opened by `worker`, if one waits: for between two removals. Whoever
+    /// reads waits for it.
+    pub(super) fn take_open(&self, worker: WorkerId) -> Option<Task> {
+        let mut state = self.state();
+        if state.worker != worker {
+            return None;
+        }
+        let task = state.next_open()?;
+        state.in_hand.push(task.clone());
+        Some(task)
+    }
+
     /// The innermost task in hand of `worker` is done. Tells how the steward keeps up.
     pub(super) fn finish(&self, worker: WorkerId, reply: Reply) -> Option<Change> {
         let mut state = self.state();
@@ -289,7 +301,14 @@ impl Task {
 impl State {
     fn next(&mut self) -> Option<Task> {
         self.removals_if_escalated()
+            .or_else(|| self.next_open())
             .or_else(|| self.waiting.pop_front())
+    }
+
+    fn next_open(&mut self) -> Option<Task> {
+        let open = |task: &Task| matches!(task.request, Request::Open { .. });
+        let index = self.waiting.iter().position(open)?;
+        self.waiting.remove(index)
     }
 
     fn removals_if_escalated(&mut self) -> Option<Task> {

@@ -11,7 +11,7 @@ use super::fault::WorkerFaults;
 use super::perform::perform;
 use super::supervisor::Notice;
 use crate::io::sys::{block_signals, name_thread};
-use crate::io::{Fs, Reply};
+use crate::io::{Fs, Reply, Request};
 
 const THREAD: &str = "forebay-stw";
 
@@ -50,8 +50,14 @@ impl<F: Fs + 'static> Worker<F> {
         }
         while let Some(task) = self.backlog.take(self.id) {
             self.faults.before();
-            let mut between = || self.do_short_ones();
-            let reply = perform(&self.fs, task.request, task.begun, &mut between);
+            let mut between: Box<dyn FnMut() -> io::Result<()>> =
+                if matches!(task.request, Request::Remove { .. }) {
+                    Box::new(|| self.open_what_waits())
+                } else {
+                    Box::new(|| self.do_short_ones())
+                };
+            let reply = perform(&self.fs, task.request, task.begun, &mut *between);
+            drop(between);
             self.faults.after();
             self.finish(reply);
         }
@@ -60,12 +66,23 @@ impl<F: Fs + 'static> Worker<F> {
     /// Between two pieces of a spare: whatever else waits.
     fn do_short_ones(&self) -> io::Result<()> {
         while let Some(task) = self.backlog.take_short(self.id) {
-            let mut never = || Ok(());
-            let reply = perform(&self.fs, task.request, task.begun, &mut never);
+            let mut between = || self.open_what_waits();
+            let reply = perform(&self.fs, task.request, task.begun, &mut between);
             self.finish(reply);
         }
         if self.backlog.is_stopping() {
             return Err(io::Error::other("the engine stops"));
+        }
+        Ok(())
+    }
+
+    /// Between two removals, each of which takes milliseconds: files that somebody waits to read.
+    #[expect(clippy::unnecessary_wraps, reason = "the shape of Between")]
+    fn open_what_waits(&self) -> io::Result<()> {
+        while let Some(task) = self.backlog.take_open(self.id) {
+            let mut never = || Ok(());
+            let reply = perform(&self.fs, task.request, task.begun, &mut never);
+            self.finish(reply);
         }
         Ok(())
     }

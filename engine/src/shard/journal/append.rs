@@ -5,7 +5,7 @@ use super::{Journal, Position};
 use crate::fsn::Fsn;
 use crate::io::{BLOCK, Io};
 use crate::slot::Dictionary;
-use crate::slot::frame::{FRAME_HEADER_BYTES, FrameHeader, crc as frame_crc};
+use crate::slot::frame::{FRAME_HEADER_BYTES, FrameHeader, seal};
 use crate::slot::segment::HEADER_BYTES as SEGMENT_HEADER_BYTES;
 
 /// Why no frame can be appended right now.
@@ -72,12 +72,8 @@ impl Journal {
             .memory
             .as_mut()
             .expect("the active segment is in memory");
-        let frame = region.slice_mut(start..end);
-        let (header, payload) = frame.split_at_mut(offset(FRAME_HEADER_BYTES));
-        let payload_len = u32::try_from(payload_bytes).expect("frames are at most 16 MiB");
-        let crc = frame_crc(payload_len, payload);
-        let frame_header = FrameHeader { crc, payload_len };
-        header.copy_from_slice(&frame_header.to_bytes());
+        let sealed = seal(region.slice_mut(start..end));
+        let frame_header = sealed.expect("frames have a payload of at most 16 MiB");
         active.end += frame_bytes;
         active.frames += 1;
         let fsn = self.published;

@@ -147,11 +147,9 @@ impl super::Journal {
         Some(self.files.as_ref()?.dir.join(&self.segment(key)?.name))
     }
 
-    /// Whether the first frame of a segment is in memory.
-    pub(crate) fn starts_in_memory(&self, key: u64) -> bool {
-        self.segment(key).is_some_and(|segment| {
-            segment.memory.is_some() && segment.memory_from <= SEGMENT_HEADER_BYTES
-        })
+    /// Whether the first frame of a segment must be read from disk.
+    pub(crate) fn starts_on_disk(&self, key: u64) -> bool {
+        self.disk_end(key) > Some(SEGMENT_HEADER_BYTES)
     }
 
     /// The frame at `position`, if it is in the segment's memory. `position` lies before the

@@ -230,7 +230,10 @@ impl Link {
             let position = self.out.position;
             let random = io.random();
             let payload = match journal.in_memory(position) {
-                Some(payload) => payload,
+                Some(payload) => {
+                    self.replay.leave(io);
+                    payload
+                }
                 None => match self.replay.frame(io, journal, position) {
                     Fetch::Ready(payload) => payload,
                     Fetch::Pending => break,

@@ -188,3 +188,32 @@ fn a_spare_in_hand_lets_everything_else_pass() {
     backlog.finish(next, done());
     assert_eq!(what(backlog.take(next)), "spare 2");
 }
+
+#[test]
+fn a_file_to_be_read_is_opened_before_all_else_and_between_two_removals() {
+    let rig = Rig::new(u64::MAX);
+    let (backlog, worker) = (&rig.backlog, rig.backlog.hire());
+    let open = |key| {
+        let path = PathBuf::from("/slot/sf-initial.sfa");
+        let request = Request::Open { path, key };
+        backlog.submit(request).expect("room");
+    };
+    rig.spare(1);
+    rig.remove("a");
+    open(7);
+    assert!(what(backlog.take(worker)).contains("key: 7"));
+    backlog.finish(worker, done());
+    assert_eq!(what(backlog.take(worker)), "spare 1");
+    backlog.finish(worker, done());
+    assert_eq!(what(backlog.take(worker)), "remove a");
+    assert_eq!(what(backlog.take_open(worker)), "nothing");
+    open(8);
+    rig.remove("b");
+    assert!(what(backlog.take_open(worker)).contains("key: 8"));
+    assert_eq!(what(backlog.take_open(worker)), "nothing");
+    // Both were in hand; the removal goes on after the death of who had them.
+    backlog.ended(worker);
+    let next = backlog.hire();
+    assert!(what(backlog.take(next)).contains("key: 8"));
+    assert_eq!(what(backlog.take(next)), "remove a again");
+}
