@@ -23,7 +23,7 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    pub(super) fn between(before: Stats, after: Stats) -> Self {
+    pub(super) fn between(before: &Stats, after: &Stats) -> Self {
         Self {
             all: after.turns - before.turns,
             idle: after.turns_idle - before.turns_idle,
