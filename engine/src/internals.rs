@@ -44,7 +44,7 @@ pub use crate::slot::view as slot;
 pub mod sim {
     pub use crate::io::sim::{
         CrashPoint, Phase, Summary, Trace, acked_ahead_of_the_disk, run_faults, run_kills,
-        run_power_cuts, run_power_cuts_in, run_with_wall_steps, watermark_file_ahead,
+        run_panics, run_power_cuts, run_power_cuts_in, run_with_wall_steps, watermark_file_ahead,
     };
 }
 

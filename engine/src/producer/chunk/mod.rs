@@ -10,8 +10,8 @@ use forebay_wire::encode::{SliceColumn, Validity, Values};
 use forebay_wire::names;
 use forebay_wire::types::ColumnType;
 
+use super::ids::Symbol;
 use super::names::check_length;
-use super::prepared::Symbol;
 use super::table::{COLUMNS_MAX, ROWS_MAX};
 use crate::error::Error;
 
