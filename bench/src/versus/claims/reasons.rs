@@ -6,7 +6,7 @@
 const REASONS: &[(&str, &str)] = &[
     (
         "flush of a row at 50,000/s",
-        "building, summing and handing over a row are 3,400 instructions (forebay-count), which is \
+        "building, summing and handing over a row are 3,100 instructions (forebay-count), which is \
          the median; three threads that do not sleep (the producer waits for its time on the core, \
          the shard, the server) share two cores, and from p99.9 on a call meets the scheduler",
     ),
