@@ -48,7 +48,7 @@ fn every_row_has_its_ratio_its_spread_and_its_target() {
     for each in measured {
         assert_eq!(
             each["figures"]["server_rows"].as_f64(),
-            Some(25_000.0),
+            Some(22_500.0),
             "{each}"
         );
     }

@@ -71,23 +71,7 @@ pub(super) fn drive(contender: &mut dyn Contender, load: Load) -> Result<Figures
     }
     let before = (cpu::thread_cpu_ns(), all_cpu_ns(), Usage::now());
     let start = Instant::now();
-    // Buffers still grow in the first tenth: allocations are counted after it.
-    let tenth = (load.rows / 10).next_multiple_of(load.batch);
-    let first = Load {
-        rows: tenth,
-        ..load
-    };
-    let rest = Load {
-        rows: load.rows.saturating_sub(tenth),
-        ..load
-    };
-    let mut rows = send(contender, warm.rows, first, &mut times)?;
-    let asked = (allocations::own(), allocations::of(&threads));
-    let steady = send(contender, warm.rows + rows, rest, &mut times)?;
-    let frames = float(steady.div_ceil(load.batch).max(1));
-    let producer_allocations = float(allocations::own() - asked.0) / frames;
-    let io_allocations = float(allocations::of(&threads) - asked.1) / frames;
-    rows += steady;
+    let sent = send_counted(contender, warm.rows, load, &mut times, &threads)?;
     let published = start.elapsed();
     let producer_ns = cpu::thread_cpu_ns() - before.0;
     contender.wait_acked(ACK_LIMIT)?;
@@ -96,7 +80,7 @@ pub(super) fn drive(contender: &mut dyn Contender, load: Load) -> Result<Figures
     let others_ns = all_cpu_ns().saturating_sub(before.1 + producer_ns + waiting_ns);
     let usage = Usage::now();
 
-    let rows = float(rows);
+    let rows = float(sent.rows);
     let mut figures = Figures::default();
     figures.set("rows_s", rows / acked.as_secs_f64());
     figures.set("published_rows_s", rows / published.as_secs_f64());
@@ -115,10 +99,48 @@ pub(super) fn drive(contender: &mut dyn Contender, load: Load) -> Result<Figures
     let switches = usage.switches.since(before.2.switches);
     let switches = float(switches.voluntary + switches.involuntary);
     figures.set("switches_batch", switches * float(load.batch) / rows);
-    figures.set("producer_allocs_frame", producer_allocations);
-    figures.set("io_allocs_frame", io_allocations);
+    figures.set("producer_allocs_frame", sent.producer_allocations);
+    figures.set("io_allocs_frame", sent.io_allocations);
     times.tell(&mut figures);
     Ok(figures)
+}
+
+/// What was sent, and what both sides asked for meanwhile, by frame.
+struct Sent {
+    rows: u64,
+    producer_allocations: f64,
+    io_allocations: f64,
+}
+
+/// Sends the load. Buffers still grow in the first tenth: allocations are counted after it, but for
+/// a schedule, which is one piece.
+fn send_counted(
+    contender: &mut dyn Contender,
+    first: u64,
+    load: Load,
+    times: &mut Times,
+    io: &[u32],
+) -> Result<Sent, Box<dyn Error>> {
+    let tenth = Load {
+        rows: match load.rate {
+            None => (load.rows / 10).next_multiple_of(load.batch),
+            Some(_) => 0,
+        },
+        ..load
+    };
+    let rest = Load {
+        rows: load.rows.saturating_sub(tenth.rows),
+        ..load
+    };
+    let grown = send(contender, first, tenth, times)?;
+    let before = (allocations::own(), allocations::of(io));
+    let steady = send(contender, first + grown, rest, times)?;
+    let frames = float(steady.div_ceil(load.batch).max(1));
+    Ok(Sent {
+        rows: grown + steady,
+        producer_allocations: float(allocations::own() - before.0) / frames,
+        io_allocations: float(allocations::of(io) - before.1) / frames,
+    })
 }
 
 /// The threads that do the I/O: the shards, or everybody but the caller.

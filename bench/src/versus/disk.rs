@@ -99,14 +99,14 @@ impl OnDisk {
         File::create_new(disk.join(BALLAST))?.write_all(&vec![0x5a; BALLAST_BYTES])?;
         checked(Command::new("sync").arg("-f").arg(&disk))?;
         // Whatever becomes of the two is the figure.
-        let sent = self.child(&disk, NOBODY, &self.job).output()?;
+        let sent = child(&disk, NOBODY, &self.job).output()?;
         let mut figures = last_figures(&sent.stdout);
         fill(&disk)?;
         let mut second = self.job.clone();
         if let Some(what) = second.first_mut() {
-            *what = "reopen".to_owned();
+            "reopen".clone_into(what);
         }
-        let opened = self.child(&disk, &self.address, &second).output()?;
+        let opened = child(&disk, &self.address, &second).output()?;
         let opened = last_figures(&opened.stdout);
         for name in ["opens", "drained", "open_ms"] {
             figures.set(name, opened.get(name).unwrap_or(0.0));
@@ -118,7 +118,7 @@ impl OnDisk {
         let below = mount(&self.dir, "below", BELOW_BYTES)?;
         let disk = mount(&below, "above", STALLING_BYTES)?;
         let mark = self.dir.join("begun");
-        let mut job = self.child(&disk, &self.address, &self.job);
+        let mut job = child(&disk, &self.address, &self.job);
         let mut job = job.env(MARK, &mark).stdout(Stdio::piped()).spawn()?;
         let mut stalled = Duration::ZERO;
         while job.try_wait()?.is_none() {
@@ -136,19 +136,20 @@ impl OnDisk {
         figures.set("stall_ms", stalled.as_secs_f64() * 1e3);
         Ok(figures)
     }
+}
 
-    fn child(&self, disk: &Path, server: &str, job: &[String]) -> Command {
-        let disk = disk.display().to_string();
-        let fill_in = |arg: &String| arg.replace("{disk}", &disk).replace("{server}", server);
-        let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("forebay-bench"));
-        let mut command = Command::new(program);
-        command
-            .arg("versus-child")
-            .args(job.iter().map(fill_in))
-            .stdin(Stdio::null())
-            .stderr(Stdio::inherit());
-        command
-    }
+/// A process that does the job there.
+fn child(disk: &Path, server: &str, job: &[String]) -> Command {
+    let disk = disk.display().to_string();
+    let fill_in = |arg: &String| arg.replace("{disk}", &disk).replace("{server}", server);
+    let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("forebay-bench"));
+    let mut command = Command::new(program);
+    command
+        .arg("versus-child")
+        .args(job.iter().map(fill_in))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
+    command
 }
 
 /// Makes a filesystem in a file of `dir` and mounts it; answers where.

@@ -130,6 +130,18 @@ impl Place {
         Ok(figures)
     }
 
+    /// Removes the backlogs of these entries, which nobody opens any more.
+    pub(super) fn forget(&mut self, entries: &[Entry]) -> Result<(), Box<dyn Error>> {
+        for entry in entries {
+            if let Files::Cold(name) | Files::Warm(name) = entry.files
+                && let Some(dir) = self.kept.remove(name)
+            {
+                std::fs::remove_dir_all(dir)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The backlog of that name, made at its first use.
     fn backlog(&mut self, name: &'static str) -> Result<PathBuf, Box<dyn Error>> {
         if let Some(dir) = self.kept.get(name) {

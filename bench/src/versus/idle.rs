@@ -13,7 +13,7 @@ use crate::limits::figures::float;
 
 /// The shard tells its CPU time every 100 ms; so many times are watched.
 const SAMPLES: u32 = 3;
-const LIMIT: Duration = Duration::from_secs(5);
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// Turns of a measurement.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    pub(super) fn between(before: Stats, after: Stats) -> Self {
+    pub(super) fn between(before: &Stats, after: &Stats) -> Self {
         Self {
             all: after.turns - before.turns,
             idle: after.turns_idle - before.turns_idle,

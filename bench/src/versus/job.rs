@@ -179,7 +179,7 @@ impl Job {
         let mut ours = Ours::connect(&self.conf, &quotes, self.how, self.flush)?;
         let turns = ours.stats();
         let mut figures = drive(&mut ours, load)?;
-        let turns = idle::Turns::between(turns, ours.stats());
+        let turns = idle::Turns::between(&turns, &ours.stats());
         ours.close()?;
         if self.idle {
             turns.tell(&self.conf, load.rows, &mut figures)?;

@@ -133,6 +133,13 @@ pub fn run(options: &VersusOptions) -> Result<(String, bool), Box<dyn Error>> {
     for note in &notes {
         writeln!(said, "{note}")?;
     }
+    let short: Vec<_> = claims::short(&lines).collect();
+    if !short.is_empty() {
+        writeln!(said, "\nIn short:\n\n{}", verdict::SHORT_HEAD)?;
+        for line in short {
+            writeln!(said, "{}", line.to_short_markdown())?;
+        }
+    }
     if let Some(path) = &options.json {
         let report = json!({
             "machine": machine,
@@ -171,7 +178,7 @@ fn rounds(
     let (mut results, mut others) = (Results::default(), Vec::new());
     for round in 0..options.rounds {
         for bout in bouts.iter().filter(|bout| round < bout.rounds_max) {
-            eprintln!("round {} of {}: {}", round + 1, options.rounds, bout.name);
+            let begun = Instant::now();
             let mut entries: Vec<_> = bout.entries.iter().collect();
             if round % 2 == 1 {
                 entries.reverse();
@@ -182,6 +189,14 @@ fn rounds(
                 others.push(busy.others());
                 results.push(round, entry.key, figures);
             }
+            if bout.rounds_max == 1 {
+                place.forget(&bout.entries)?;
+            }
+            let (round, seconds) = (round + 1, begun.elapsed().as_secs_f64());
+            eprintln!(
+                "round {round} of {}: {}, {seconds:.1} s",
+                options.rounds, bout.name
+            );
         }
     }
     others.sort_by(f64::total_cmp);

@@ -96,6 +96,23 @@ impl Line {
         })
     }
 
+    /// A row of the short table: medians alone; [`SHORT_HEAD`] is its head.
+    pub(super) fn to_short_markdown(&self) -> String {
+        let median = |spread: Option<Spread>, text: fn(f64) -> String| {
+            spread.map_or_else(|| "-".to_owned(), |spread| text(spread.median))
+        };
+        let ours = number_text(self.ours().median);
+        let theirs = median(self.theirs(), number_text);
+        let ratio = match self.ratio() {
+            Some(ratio) if !ratio.median.is_finite() => "-".to_owned(),
+            ratio => median(ratio, ratio_text),
+        };
+        format!(
+            "| {} | {} | {ours} | {theirs} | {ratio} |",
+            self.name, self.unit
+        )
+    }
+
     /// What a line that misses its target adds below the table: by how much, and why.
     pub(super) fn to_complaint(&self) -> Option<String> {
         if self.met()? {
@@ -148,6 +165,11 @@ impl Line {
         )
     }
 }
+
+/// Head of the short table.
+pub(super) const SHORT_HEAD: &str = "\
+| measure | unit | ours | questdb-rs 7.2.1 | ratio |
+|---|---|---|---|---|";
 
 /// Head of the Markdown table.
 pub(super) const HEAD: &str = "\
@@ -230,6 +252,8 @@ mod tests {
     fn a_line_that_loses_says_so() {
         let lost = line(Target::AtLeast(2.0), &[(1.0, Some(1.0))]).to_markdown();
         assert!(lost.ends_with("| >= 2.00x | **no** |"), "{lost}");
+        let short = line(Target::None, &[(2e6, Some(1e6))]).to_short_markdown();
+        assert_eq!(short, "| rows | rows/s | 2.00 M | 1.00 M | 2.00 |");
         let lost = line(Target::AtLeast(2.0), &[(1.0, Some(1.0))]);
         let told = "- rows (rows/s, official): 1.00x, asked 2.00. the other is older.";
         assert_eq!(lost.to_complaint().as_deref(), Some(told));

@@ -5,7 +5,7 @@ mod table;
 
 use super::results::Results;
 use super::verdict::{Line, Pair, Target};
-use table::CLAIMS;
+use table::{CLAIMS, SHORT};
 
 /// A line of the table before it is measured.
 struct Claim {
@@ -24,6 +24,12 @@ const RAW_SHARE: f64 = 0.9;
 pub(super) fn lines(results: &Results) -> Vec<Line> {
     let lines = CLAIMS.iter().filter_map(|claim| line(claim, results));
     lines.collect()
+}
+
+/// Those of them that the README shows.
+pub(super) fn short(lines: &[Line]) -> impl Iterator<Item = &Line> {
+    let official = lines.iter().filter(|line| line.peer == OFFICIAL);
+    official.filter(|line| SHORT.contains(&line.name.as_str()))
 }
 
 fn line(claim: &Claim, results: &Results) -> Option<Line> {
@@ -66,10 +72,12 @@ fn lower(target: Target, results: &Results, raw: &str, official: &str) -> Target
     Target::AtLeast(share.map_or(times, |share| share.min(times)))
 }
 
+const OFFICIAL: &str = "questdb-rs 7.2.1";
+
 /// Who stands behind a key.
 fn peer(key: &str) -> &str {
     match key.rsplit(' ').next() {
-        Some("official" | "warm") => "questdb-rs 7.2.1",
+        Some("official" | "warm") => OFFICIAL,
         Some("raw") => "raw loop",
         Some(other) => other,
         None => "-",
@@ -78,7 +86,7 @@ fn peer(key: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{CLAIMS, lines};
+    use super::{CLAIMS, OFFICIAL, SHORT, lines, peer};
     use crate::versus::VersusOptions;
     use crate::versus::figures::Figures;
     use crate::versus::plan::bouts;
@@ -98,6 +106,15 @@ mod tests {
                 has(claim.ours) && has(theirs)
             });
             assert!(together, "{}: {} and {theirs}", claim.name, claim.ours);
+        }
+    }
+
+    #[test]
+    fn every_line_of_the_readme_is_one_of_the_table() {
+        for name in SHORT {
+            let found = CLAIMS.iter().filter(|claim| claim.name == *name);
+            let mut theirs = found.filter_map(|claim| claim.theirs.map(peer));
+            assert!(theirs.any(|peer| peer == OFFICIAL), "{name}");
         }
     }
 

@@ -20,6 +20,21 @@ const fn claim(
     }
 }
 
+/// The lines of the README, by name; their peer is the official client.
+pub(super) const SHORT: &[&str] = &[
+    "to acked, rows by name, batch 1,000",
+    "to acked, chunks of 1,000",
+    "frames of one row, an OK each",
+    "CPU in all, rows by name",
+    "flush of a row at 50,000/s, intake on disk, p99",
+    "flush of 1,000 rows at 500/s, intake on disk, p99.9",
+    "open 1 GiB, cold",
+    "peak memory of opening 1 GiB",
+    "open and drain 1 GiB",
+    "kept in an outage, `periodic`, cap 1 GiB",
+    "disk full: the next process opens the slot (1: yes)",
+];
+
 /// A line without a peer.
 const fn own(
     name: &'static str,
@@ -129,9 +144,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     claim("open 1 GiB, cold (raw direct read)", "ms", ["open ours", "open raw"], "open_ms", Target::AtMost(1.25)),
     claim("open 1 GiB that the official client left, warm", "ms", ["open foreign", "open official warm"], "open_ms", Target::AtMost(1.0)),
     claim("peak memory of opening 1 GiB", "MiB", ["open ours", "open official"], "peak_mib", Target::OursAtMost(128.0)),
-    claim("open 4 GiB, cold", "ms", ["open4 ours", "open4 official"], "open_ms", Target::None),
     claim("open 4 GiB, cold (raw direct read)", "ms", ["open4 ours", "open4 raw"], "open_ms", Target::AtMost(1.25)),
-    claim("peak memory of opening 4 GiB", "MiB", ["open4 ours", "open4 official"], "peak_mib", Target::OursAtMost(128.0)),
+    own("peak memory of opening 4 GiB", "MiB", "open4 ours", "peak_mib", Target::OursAtMost(128.0)),
     claim("open and drain 1 GiB", "GB/s", ["drain ours", "drain official"], "gb_s", Target::OursAtLeast(2.0)),
     claim("peak memory of draining 1 GiB", "MiB", ["drain ours", "drain official"], "peak_mib", Target::None),
     claim("kept in an outage, `periodic`, cap 1 GiB", "MiB", ["outage ours", "outage official"], "stored_mib", Target::OursAtLeast(900.0)),

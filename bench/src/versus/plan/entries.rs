@@ -16,6 +16,8 @@ const BOTH: &str = "sf_dir={dir};sender_id=versus;initial_connect_retry=async;\
 pub(super) const LARGE: &str = "sf_max_segment_bytes=64m;";
 const OFFICIAL_POOL: &str = "sender_pool_min=1;sender_pool_max=1;";
 pub(super) const TMPFS: &str = "intake=file;intake_dir={shm};";
+/// The shard never parks: for whom the tail is worth a core.
+pub(super) const AWAKE: &str = "idle=spin;";
 pub(super) const DISK_INTAKE: &str = "intake=file;";
 
 pub(super) fn job(what: &str, who: &str, keys: &[&str], more: &[&str]) -> Vec<String> {

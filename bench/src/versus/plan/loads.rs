@@ -1,7 +1,7 @@
 //! Bouts of loads: batches to a server, as fast as they are taken or by the clock.
 
 use super::entries::{
-    COALESCED, DISK_INTAKE, EACH, LARGE, Paced, TMPFS, USUAL, entry, flow, job, on_disk,
+    AWAKE, COALESCED, DISK_INTAKE, EACH, LARGE, Paced, TMPFS, USUAL, entry, flow, job, on_disk,
 };
 use crate::versus::VersusOptions;
 use crate::versus::disk::Kind;
@@ -51,7 +51,7 @@ pub(super) fn chunks(options: &VersusOptions, batch: u64) -> Vec<Entry> {
 
 /// Frames of one row; an answer each, or one a read.
 pub(super) fn frames(options: &VersusOptions, each: bool) -> Vec<Entry> {
-    let frames = options.rows / 4;
+    let frames = options.rows / 8;
     let (ours, official, ok_every) = if each {
         ("frame ours", "frame official", EACH)
     } else {
@@ -101,7 +101,7 @@ fn thousand(options: &VersusOptions) -> Paced {
 pub(super) fn flushes(options: &VersusOptions) -> Vec<Entry> {
     let paced = single(options);
     vec![
-        paced.entry("flush1 tmpfs", "ours", &[TMPFS]),
+        paced.entry("flush1 tmpfs", "ours", &[TMPFS, AWAKE]),
         paced.entry("flush1 official", "official", &[]),
         paced.entry("flush1 disk", "ours", &[DISK_INTAKE]),
     ]
