@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use forebay_bench::limits::durable::{self, DurableOptions};
+use forebay_bench::limits::handoff::{self, HandoffOptions};
 use forebay_bench::limits::machine::{self, MachineOptions};
 use forebay_bench::limits::recovery::{self, RecoveryOptions};
 use forebay_bench::turn::{self, TurnOptions};
@@ -130,6 +131,8 @@ enum Limits {
     Durable(Durable),
     /// What disk, loopback and cores do without any engine.
     Machine(Machine),
+    /// A producer's part of handing over a batch, and two producers beside one.
+    Handoff(Handoff),
     /// One measurement of `recovery`; prints nanoseconds, those of the scan, bytes, peak KiB.
     #[command(hide = true)]
     RecoveryChild {
@@ -221,6 +224,34 @@ struct Machine {
     json: Option<PathBuf>,
 }
 
+#[derive(Debug, Args)]
+struct Handoff {
+    /// Alternations; the median counts.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Rows of a measurement of throughput; a tenth of it in batches of one row.
+    #[arg(long, default_value_t = 6_000_000)]
+    rows: u64,
+    /// Core of the shard.
+    #[arg(long, default_value_t = 1)]
+    shard_core: usize,
+    /// Core of the single producer.
+    #[arg(long, default_value_t = 0)]
+    load_core: usize,
+    /// Only rows whose name contains this.
+    #[arg(long)]
+    only: Option<String>,
+    /// Where the slots go instead of here.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Write the rows to this file as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Exit with 1 if a target is missed.
+    #[arg(long)]
+    strict: bool,
+}
+
 fn main() -> std::process::ExitCode {
     let outcome = match Cli::parse().command {
         Command::Turn(options) => turn(&options),
@@ -238,6 +269,7 @@ fn main() -> std::process::ExitCode {
         Command::Limits(Limits::Recovery(options)) => recovery(options),
         Command::Limits(Limits::Durable(options)) => durable(options),
         Command::Limits(Limits::Machine(options)) => machine(options),
+        Command::Limits(Limits::Handoff(options)) => handoff(options),
         Command::Limits(Limits::RecoveryChild {
             what,
             dir,
@@ -360,4 +392,20 @@ fn machine(options: Machine) -> Result<bool, Box<dyn Error>> {
     })?;
     print!("{said}");
     Ok(true)
+}
+
+/// Whether the targets were met, if that is asked.
+fn handoff(options: Handoff) -> Result<bool, Box<dyn Error>> {
+    let strict = options.strict;
+    let (said, met) = handoff::run(&HandoffOptions {
+        rounds: options.rounds,
+        rows: options.rows,
+        shard_core: options.shard_core,
+        load_core: options.load_core,
+        only: options.only,
+        dir: options.dir,
+        json: options.json,
+    })?;
+    print!("{said}");
+    Ok(met || !strict)
 }

@@ -77,3 +77,33 @@ fn opening_is_held_against_the_disk_and_a_bound_on_memory() {
     assert!(rows.iter().all(is_ordered), "{rows:?}");
     assert_eq!(rows[1]["met"], true, "{rows:?}");
 }
+
+#[test]
+fn a_hand_over_is_held_against_nanoseconds_and_two_producers_against_one() {
+    let more = ["--rounds", "1", "--rows", "40000"];
+    let row = rows(&[&["handoff", "--only", "in memory"][..], &more].concat());
+    let [row] = row.as_slice() else {
+        panic!("{row:?}");
+    };
+    assert!(is_ordered(row) && row["ratio_median"].is_null(), "{row}");
+    assert_eq!(
+        (&row["target"], &row["unit"]),
+        (&150.0.into(), &"ns".into())
+    );
+    assert_eq!(row["target_kind"], "ours_at_most");
+    assert_eq!(row["met"], row["median"].as_f64().unwrap() <= 150.0);
+    let rows = rows(&[&["handoff", "--only", "batches of 1,000"][..], &more].concat());
+    let stages: Vec<_> = rows
+        .iter()
+        .map(|row| row["name"].as_str().unwrap().rsplit(' ').next().unwrap())
+        .collect();
+    assert_eq!(stages, ["accepted", "acked"]);
+    for row in &rows {
+        assert!(is_ordered(row), "{row}");
+        assert_eq!(row["target_kind"], "ratio_at_least");
+        assert_eq!(row["met"], row["median"].as_f64().unwrap() >= 1.0);
+        let of = |whose: &str| row[whose]["median"].as_f64().unwrap();
+        let ratio = row["median"].as_f64().unwrap();
+        assert!((of("ours") / of("theirs") - ratio).abs() < 1e-9, "{row}");
+    }
+}

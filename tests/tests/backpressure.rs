@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use forebay::{Engine, Error, Pressure, Producer, TimestampNanos};
+use forebay::{Engine, Error, Pressure, Producer, Stage, TimestampNanos};
 use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
 use forebay_tests::address::free_address;
 use forebay_wire::upgrade::UpgradePolicy;
@@ -322,6 +322,173 @@ fn a_wait_is_ended_by_refused_credentials_within_100_ms() {
     assert!(soon < SOON, "{soon:?}");
     assert!(producer.publish().is_err(), "for good");
     engine.close().unwrap_err();
+}
+
+#[test]
+fn a_refusal_while_reconnecting_says_how_long_and_counts_too() {
+    let dir = loadgen::scratch();
+    let address = free_address();
+    let engine = connect(dir.path(), address, "sf_append_deadline_millis=20;");
+    let mut producer = engine.producer().unwrap();
+    let n = fill_up(&mut producer);
+    let before = engine.stats().publishes_timed_out;
+    let mut outages = Vec::new();
+    for _ in 0..100 {
+        let refused = producer.publish().map(drop).unwrap_err();
+        let Error::Backpressure {
+            pressure:
+                Pressure::Reconnecting {
+                    attempts,
+                    outage_millis,
+                },
+            waited_millis,
+            rows_accepted: 0,
+            ..
+        } = refused
+        else {
+            panic!("{refused}");
+        };
+        assert!((20..520).contains(&waited_millis), "{refused}");
+        outages.push((attempts, outage_millis));
+        let text = refused.to_string();
+        for part in [
+            "Reconnecting".to_owned(),
+            format!("attempts: {attempts},"),
+            "the rows stay".to_owned(),
+            "sf_max_total_bytes".to_owned(),
+            "sf_append_deadline_millis".to_owned(),
+        ] {
+            assert!(text.contains(&part), "{part}: {text}");
+        }
+    }
+    // One outage: it gets older, and attempts go on.
+    assert!(outages.is_sorted(), "{outages:?}");
+    assert!(outages[99].0 > outages[0].0, "{outages:?}");
+    assert!(outages[99].1 >= outages[0].1 + 99 * 20, "{outages:?}");
+    assert_eq!(engine.stats().publishes_timed_out - before, 100);
+    // The same handle goes on.
+    let sink = serve(dir.path(), address, Duration::ZERO);
+    engine
+        .reconfigure("sf_append_deadline_millis=30000;")
+        .unwrap();
+    producer.publish().unwrap();
+    engine.wait_acked(PATIENCE).unwrap();
+    engine.close().unwrap();
+    drop(sink.stop());
+    check_stored(dir.path(), n + 1);
+}
+
+/// How long after `event` had happened the last of three producers at the cap and of a receipt knew;
+/// every one of them must have ended as `is_right` says.
+fn all_waits_ended_by(
+    event: impl FnOnce(Engine, &Path, SocketAddr) -> (Instant, Box<dyn std::any::Any>),
+    is_right: fn(&Result<(), Error>) -> bool,
+) -> Duration {
+    let dir = loadgen::scratch();
+    let address = free_address();
+    let engine = connect(dir.path(), address, LONG);
+    let mut producers: Vec<Producer> = (0..3).map(|_| engine.producer().unwrap()).collect();
+    fill(&mut producers[0], 0);
+    let receipt = producers[0].publish().unwrap();
+    for producer in &mut producers {
+        fill_up(producer);
+    }
+    let (tell, told) = channel();
+    let told_receipt = tell.clone();
+    std::thread::spawn(move || {
+        let outcome = receipt.wait(Stage::Acked, Duration::from_mins(2));
+        told_receipt.send((outcome, Instant::now())).unwrap();
+    });
+    for mut producer in producers {
+        let tell = tell.clone();
+        std::thread::spawn(move || {
+            let outcome = producer.publish().map(drop);
+            tell.send((outcome, Instant::now())).unwrap();
+        });
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(told.try_recv().is_err(), "all four wait");
+    let (happened, kept) = event(engine, dir.path(), address);
+    let waits = (0..4).map(|_| {
+        let (outcome, ended) = told.recv_timeout(PATIENCE).unwrap();
+        assert!(is_right(&outcome), "{outcome:?}");
+        ended.saturating_duration_since(happened)
+    });
+    let last = waits.max().unwrap();
+    drop(kept);
+    last
+}
+
+/// The least of some tries is what the engine takes, whatever else the machine does.
+fn check_soon(what: &str, mut attempt: impl FnMut() -> Duration) {
+    let mut seen = Vec::new();
+    while seen.len() < 5 && seen.last().is_none_or(|last| *last >= SOON) {
+        seen.push(attempt());
+    }
+    println!("{what}: {seen:?}");
+    assert!(seen.iter().any(|last| *last < SOON), "{what}: {seen:?}");
+}
+
+#[test]
+fn every_wait_is_ended_by_another_server_within_100_ms() {
+    check_soon("another server", || {
+        let event = |engine: Engine, dir: &Path, _| -> (Instant, Box<dyn std::any::Any>) {
+            let sink = serve(dir, free_address(), Duration::ZERO);
+            engine
+                .reconfigure(&format!("addr={};", sink.addr()))
+                .unwrap();
+            let start = Instant::now();
+            while engine.status().shards[0].is_full {
+                assert!(start.elapsed() < PATIENCE, "{:?}", engine.status());
+                std::thread::yield_now();
+            }
+            (Instant::now(), Box::new((engine, sink)))
+        };
+        all_waits_ended_by(event, Result::is_ok)
+    });
+}
+
+#[test]
+fn every_wait_is_ended_by_a_terminal_error_within_100_ms() {
+    check_soon("401", || {
+        let event = |engine: Engine, _: &Path, address| -> (Instant, Box<dyn std::any::Any>) {
+            let upgrade = UpgradePolicy {
+                authorization: Some("Bearer secret".to_owned()),
+                ..UpgradePolicy::default()
+            };
+            let sink = Sink::start(SinkConfig {
+                listen: address,
+                upgrade,
+                ..SinkConfig::default()
+            });
+            let start = Instant::now();
+            while engine.status().terminal.is_none() {
+                assert!(start.elapsed() < PATIENCE, "{:?}", engine.status());
+                std::thread::yield_now();
+            }
+            (Instant::now(), Box::new((engine, sink)))
+        };
+        let is_right = |outcome: &Result<(), Error>| {
+            let text = outcome.as_ref().err().map(ToString::to_string);
+            text.is_some_and(|text| text.contains("401"))
+        };
+        all_waits_ended_by(event, is_right)
+    });
+}
+
+#[test]
+fn every_wait_is_ended_by_close_within_100_ms() {
+    check_soon("close", || {
+        let event = |engine: Engine, _: &Path, _| -> (Instant, Box<dyn std::any::Any>) {
+            let closed = engine.close();
+            let is_right = matches!(closed, Err(Error::NotDrained { .. }));
+            assert!(is_right, "{closed:?}");
+            (Instant::now(), Box::new(()))
+        };
+        // What a producer waits with may still be taken in the last moment.
+        let is_right = |outcome: &Result<(), Error>| matches!(outcome, Ok(()) | Err(Error::Closed));
+        all_waits_ended_by(event, is_right)
+    });
 }
 
 #[test]

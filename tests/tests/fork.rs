@@ -113,12 +113,19 @@ fn outlived(mode: &str) -> Duration {
     held
 }
 
+/// The kernel frees the lock with the ring in which it is registered, after a grace period of RCU
+/// and on a worker thread: 20 to 65 ms, on a machine that is busy with other things longer at times.
+/// Where a child kept the ring it took as long as the child lived, each time.
 #[test]
-fn a_slot_is_free_when_the_parent_is_dead_though_the_child_lives_on() {
+fn a_slot_is_free_within_100_ms_of_the_parents_death_though_the_child_lives_on() {
+    const SOON: Duration = Duration::from_millis(100);
     for mode in ["leave", "exec"] {
-        let held = outlived(mode);
-        println!("{mode}: free {} ms after the kill", held.as_millis());
-        // 20 to 36 ms where nothing was forked; seconds where a child keeps the ring.
-        assert!(held < Duration::from_millis(500), "{mode}: {held:?}");
+        let mut held = Vec::new();
+        while held.len() < 8 && held.last().is_none_or(|last| *last > SOON) {
+            held.push(outlived(mode));
+        }
+        println!("{mode}: free after the kill in {held:?}");
+        let least = held.iter().min().unwrap();
+        assert!(*least <= SOON, "{mode}: {held:?}");
     }
 }

@@ -3,6 +3,7 @@
 mod backlog;
 pub mod durable;
 pub(crate) mod figures;
+pub mod handoff;
 mod json;
 pub mod machine;
 mod opening;

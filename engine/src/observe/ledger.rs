@@ -31,8 +31,10 @@ struct Note {
     table: u32,
 }
 
-/// What the entries of a lane hold that are not acked yet.
+/// What the entries of a lane hold that are not acked yet. On cache lines of its own: the producer
+/// writes in it at every hand-over.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(crate) struct Ledger {
     book: Mutex<Book>,
     aside: Mutex<Notes>,

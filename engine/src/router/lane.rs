@@ -53,17 +53,30 @@ impl Stage {
     }
 }
 
-/// State shared by the two ends.
+/// What the shard writes at every commit, on cache lines of its own: the producer writes beside it as
+/// often, and each would have to fetch the line from the other's core.
 #[derive(Debug, Default)]
-pub(crate) struct Lane {
-    /// Entries that the producer put into the ring.
-    accepted: AtomicU64,
+#[repr(align(128))]
+struct Progress {
     taken: AtomicU64,
     written: AtomicU64,
     stable: AtomicU64,
     acked: AtomicU64,
     /// Counts only where durable acknowledgements are asked for.
     durable: AtomicU64,
+}
+
+/// What the producer writes at every hand-over, likewise.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Accepted(AtomicU64);
+
+/// State shared by the two ends.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    /// Entries that the producer put into the ring.
+    accepted: Accepted,
+    progress: Progress,
     /// Who waits, by stage.
     waiters: [Waiters; STAGES.len()],
     /// Wakes the tasks among them.
@@ -140,11 +153,11 @@ impl Lane {
 
     fn counter(&self, stage: Stage) -> &AtomicU64 {
         match stage {
-            Stage::Accepted => &self.accepted,
-            Stage::Written => &self.written,
-            Stage::Stable => &self.stable,
-            Stage::Acked => &self.acked,
-            Stage::Durable => &self.durable,
+            Stage::Accepted => &self.accepted.0,
+            Stage::Written => &self.progress.written,
+            Stage::Stable => &self.progress.stable,
+            Stage::Acked => &self.progress.acked,
+            Stage::Durable => &self.progress.durable,
         }
     }
 
@@ -158,13 +171,13 @@ impl Lane {
     /// The shard took all entries below `count` from the ring: their room is free.
     #[inline]
     pub(crate) fn take(&self, count: u64) {
-        self.taken.store(count, Ordering::Release);
+        self.progress.taken.store(count, Ordering::Release);
     }
 
     /// How many entries the shard took. What its symbols added to the dictionary was counted
     /// before.
     pub(crate) fn taken(&self) -> u64 {
-        self.taken.load(Ordering::Acquire)
+        self.progress.taken.load(Ordering::Acquire)
     }
 
     /// Whether everything accepted so far has reached `stage`.

@@ -37,8 +37,9 @@ pub(crate) use self::restart::Salvage;
 const SPIN_BUSY: u64 = 250_000;
 /// The longest sleep: bounds every timer that is not worth a deadline of its own.
 const SLEEP_MAX: u64 = 100_000_000;
-/// How late the host's timer may be: the rest of a commit window is spun through.
-const TIMER_LATE: u64 = 10_000_000;
+/// How late a sleep may end (timer slack, and the way back to the core): the rest of a commit
+/// window is spun through.
+const TIMER_LATE: u64 = 200_000;
 /// How long `close` may go on writing after its deadline.
 const FINAL_WRITES: u64 = 5_000_000_000;
 

@@ -1,25 +1,19 @@
 //! The glommio executor that hosts a shard: one pinned thread, one task that turns and parks.
 //!
-//! glommio looks at its own rings only when idle or preempted, so a spinning turn ends with a zero
-//! sleep every [`REACTOR_EVERY`]. One repeating timer is always armed, for the shard's own deadlines.
+//! The shard parks in `ppoll` on its doorbell, which ends with the first ring or at the deadline to
+//! within the kernel's timer slack (50 us). glommio's own parking is left alone: waking from it took
+//! a hundred microseconds of CPU time, and glommio 0.9 may park with runnable work. So the executor
+//! has one task, which waits for it only between two lives of a shard ([`Revival`]), and nothing of
+//! its rings has to be looked at meanwhile.
 //!
 //! glommio's preemption timer must never fire. In 0.9 an executor whose thread loses its core
 //! between arming that timer and running its tasks, for longer than the timer, runs none of them,
-//! takes the timer's completion for nothing, and parks with runnable work. A repeating timer does
-//! not bound that when it is itself the runnable work: then nothing is armed and the executor
-//! sleeps for ever (with 1 ms and two busy cores: one start in some hundred).
+//! takes the timer's completion for nothing, and parks.
 
-use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use glommio::io::BufferedFile;
 use glommio::{ExecutorJoinHandle, LocalExecutorBuilder};
 
 use super::UringIo;
@@ -33,11 +27,8 @@ use crate::router::gate::{Gate, Terminal};
 use crate::shard::{Next, Remains, Shard};
 use crate::steward::{Incarnation, text_of};
 
-const REACTOR_EVERY: u64 = 50_000;
-/// Longer than any thread waits for a core. There is one task queue, so nobody waits for the
-/// preemption, and the zero sleeps look at the rings.
+/// Longer than any thread waits for a core. There is one task, so nobody waits for the preemption.
 const NEVER_PREEMPT: Duration = Duration::from_hours(24);
-const HEARTBEAT: Duration = Duration::from_millis(10);
 
 /// A running shard.
 pub(crate) struct Hosted(ExecutorJoinHandle<Result<Remains, String>>);
@@ -101,23 +92,6 @@ pub(crate) fn spawn(
     })
 }
 
-/// What wakes the parked task.
-#[derive(Default)]
-struct Wake {
-    rung: Cell<bool>,
-    until: Cell<u64>,
-    stopping: Cell<bool>,
-    waker: RefCell<Option<Waker>>,
-}
-
-impl Wake {
-    fn wake(&self) {
-        if let Some(waker) = self.waker.borrow_mut().take() {
-            waker.wake();
-        }
-    }
-}
-
 async fn host(
     mut shard: Shard,
     mut io: UringIo,
@@ -127,15 +101,6 @@ async fn host(
     let gate = Arc::clone(io.gate());
     name_thread(&format!("forebay-s{}", gate.shard));
     block_signals();
-    let wake = Rc::new(Wake::default());
-    let heartbeat = glommio::spawn_local(heartbeat(Rc::clone(&wake)));
-    let bell = glommio::spawn_local(listen(gate.bell().as_raw_fd(), Rc::clone(&wake)));
-    // glommio registers a memory barrier at an executor's first sleep, which takes the kernel
-    // 10-20 ms: before the first batch, not in front of it.
-    glommio::timer::sleep(Duration::from_micros(100)).await;
-    // One for all turns: a new timer would ask for memory.
-    let mut breath = glommio::timer::Timer::new(Duration::ZERO);
-    let mut polled = io.now();
     gate.started();
     let ended = loop {
         let next = match catch_unwind(AssertUnwindSafe(|| turn(&mut shard, &mut io))) {
@@ -159,25 +124,16 @@ async fn host(
                 gate.park();
                 let armed = io.arm(gate.bell()).is_ok();
                 if armed && !shard.has_input() && !io.has_input() {
-                    sleep(&wake, until).await;
-                    polled = io.now();
+                    let nanos = until.saturating_sub(io.now());
+                    gate.bell().wait(Duration::from_nanos(nanos));
                 }
                 io.disarm();
                 gate.unpark();
             }
         }
-        if io.now() >= polled + REACTOR_EVERY {
-            breath.reset(Duration::ZERO);
-            (&mut breath).await;
-            polled = io.now();
-        }
     };
     guard.finished = true;
     io.drain();
-    wake.stopping.set(true);
-    gate.bell().ring();
-    bell.await;
-    heartbeat.await;
     drop(io);
     ended.map(Shard::into_remains)
 }
@@ -223,43 +179,4 @@ impl Drop for ThreadGuard {
         };
         self.gate.panicked(Terminal::local(reason.to_owned()));
     }
-}
-
-/// Waits for the bell or for the heartbeat that finds `until` passed.
-async fn sleep(wake: &Wake, until: u64) {
-    wake.until.set(until);
-    poll_fn(|context| {
-        if wake.rung.take() || crate::io::sys::monotonic_nanos() >= wake.until.get() {
-            return Poll::Ready(());
-        }
-        *wake.waker.borrow_mut() = Some(context.waker().clone());
-        Poll::Pending
-    })
-    .await;
-}
-
-async fn heartbeat(wake: Rc<Wake>) {
-    while !wake.stopping.get() {
-        glommio::timer::sleep(HEARTBEAT).await;
-        if crate::io::sys::monotonic_nanos() >= wake.until.get() {
-            wake.wake();
-        }
-    }
-}
-
-/// Keeps one read of the bell's descriptor outstanding.
-async fn listen(bell: i32, wake: Rc<Wake>) {
-    // SAFETY: duplicates a live descriptor; the duplicate is ours.
-    let own = unsafe { libc::fcntl(bell, libc::F_DUPFD_CLOEXEC, 0) };
-    assert!(own >= 0, "dup of the bell: {}", io::Error::last_os_error());
-    // SAFETY: `own` is a fresh descriptor that nobody else owns.
-    let file = unsafe { BufferedFile::from_raw_fd(own) };
-    while !wake.stopping.get() {
-        if file.read_at(0, 8).await.is_err() {
-            glommio::timer::sleep(HEARTBEAT).await;
-        }
-        wake.rung.set(true);
-        wake.wake();
-    }
-    let _ = file.close().await;
 }

@@ -1,7 +1,7 @@
 //! What a gate shows to those who look at an engine from outside, and what it keeps for them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{Gate, lock};
 use crate::observe::Progress;
@@ -16,6 +16,17 @@ pub(super) struct Gone {
     lanes: Vec<Arc<Lane>>,
     /// Entries that they accepted.
     accepted: u64,
+}
+
+/// What the shard writes in every turn, on cache lines of its own: producers, who read the rest of
+/// the gate at every hand-over, would have to fetch it from the shard's core each time.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Told {
+    /// `sf_max_total_bytes` is used up.
+    pub(super) full: AtomicBool,
+    /// When the oldest unacked frame was accepted (monotonic); 0 if all is acked.
+    pub(super) oldest_unacked: AtomicU64,
 }
 
 impl Gone {
@@ -75,12 +86,14 @@ impl Gate {
 
     /// The shard tells when the oldest unacked frame was accepted; 0 if all is acked.
     pub(crate) fn set_oldest_unacked(&self, accepted_ns: u64) {
-        self.oldest_unacked.store(accepted_ns, Ordering::Relaxed);
+        self.told
+            .oldest_unacked
+            .store(accepted_ns, Ordering::Relaxed);
     }
 
     /// Age of the oldest unacked frame in nanoseconds.
     pub(crate) fn oldest_unacked(&self, now: u64) -> Option<u64> {
-        let since = self.oldest_unacked.load(Ordering::Relaxed);
+        let since = self.told.oldest_unacked.load(Ordering::Relaxed);
         (since > 0).then(|| now.saturating_sub(since))
     }
 
