@@ -90,6 +90,7 @@ impl FrameHeader {
 }
 
 #[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "positions of the test")]
 mod tests {
     use super::*;
 
