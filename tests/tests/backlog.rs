@@ -94,7 +94,7 @@ fn frames_across_pieces_and_longer_than_all_of_them_are_replayed_whole_and_in_or
     let sink = Sink::start(config).expect("listens");
     let engine = Engine::connect(&conf(&sink.addr().to_string())).expect("the slot is free");
     engine
-        .wait_acked(Duration::from_secs(60))
+        .wait_acked(Duration::from_mins(1))
         .expect("all arrives");
     engine.close().expect("everything was confirmed");
     let records = sink.records();
