@@ -63,7 +63,7 @@ fn fill(producer: &mut Producer, thread: u64, number: u64) {
 
 /// Publishes numbered batches, some of several tables, until they are all accepted or the engine
 /// closes; the numbers that were refused then.
-fn produce(mut producer: Producer, thread: u64, next: impl Fn() -> Option<Producer>) -> Vec<u64> {
+fn produce(mut producer: Producer, thread: u64, next: impl Fn(Producer) -> Producer) -> Vec<u64> {
     let mut chance = thread * 7919 + 1;
     let mut buffered = Vec::new();
     for number in 0..BATCHES {
@@ -90,11 +90,8 @@ fn produce(mut producer: Producer, thread: u64, next: impl Fn() -> Option<Produc
             Err(Error::Closed) => return buffered,
             Err(error) => panic!("{error}"),
         }
-        if (chance >> 40) % 4096 == 7
-            && buffered.is_empty()
-            && let Some(other) = next()
-        {
-            producer = other;
+        if (chance >> 40) % 4096 == 7 && buffered.is_empty() {
+            producer = next(producer);
         }
     }
     match producer.publish() {
@@ -125,7 +122,11 @@ fn concurrent_producers_into_two_shards_lose_and_double_nothing() {
         for thread in 0..THREADS {
             let engine = &engine;
             scope.spawn(move || {
-                let again = || Some(engine.producer().unwrap());
+                // The rows of a producer that was dropped go before those of its successor.
+                let again = |producer: Producer| {
+                    drop(producer);
+                    engine.producer().unwrap()
+                };
                 let refused = produce(engine.producer().unwrap(), thread, again);
                 assert!(refused.is_empty(), "there is room in the end");
             });
@@ -161,9 +162,9 @@ fn a_close_under_running_producers_answers_for_every_number() {
             .zip(producers)
             .map(|(thread, producer)| {
                 let done = &done;
-                let count = move || {
+                let count = move |producer| {
                     done.fetch_add(1, Ordering::Relaxed);
-                    None
+                    producer
                 };
                 scope.spawn(move || produce(producer, thread, count))
             })

@@ -112,3 +112,34 @@ fn a_refused_row_takes_the_columns_it_brought_with_it() {
     let text = String::from_utf8_lossy(messages.last().expect("one message"));
     assert!(!text.contains("brought"), "{text}");
 }
+
+/// More than a turn takes waits in the first ring.
+#[test]
+fn what_a_dropped_producer_published_goes_before_the_rows_of_its_successor() {
+    let keys = "ws::addr=127.0.0.1:1;intake_ring_bytes=4m;";
+    let mut shard = InstantLoop::open(keys).expect("memory mode");
+    shard.record_messages(true);
+    let mut first = shard.producer().expect("memory for a ring");
+    let filler = "x".repeat(10_000);
+    for n in 0..100 {
+        first
+            .table("first")
+            .unwrap()
+            .column_str("s", &filler)
+            .unwrap();
+        first.at(TimestampNanos(n)).unwrap();
+        first.try_publish().expect("room");
+    }
+    shard.turn();
+    assert!(shard.stats().frames_published < 100, "a turn is not enough");
+    drop(first);
+    let mut second = shard.producer().expect("memory for a ring");
+    row(&mut second, 100);
+    second.try_publish().expect("room");
+    while shard.stats().frames_acked < 101 {
+        shard.turn();
+    }
+    let messages = shard.take_messages();
+    let is_second = |message: &Vec<u8>| !String::from_utf8_lossy(message).contains("first");
+    assert_eq!(messages.iter().position(is_second), Some(100));
+}

@@ -101,7 +101,8 @@ pub(crate) struct LaneEnd {
     pub lane: Arc<Lane>,
     /// The ring's file, in an intake that survives a kill.
     pub file: Option<RingFile>,
-    /// An earlier process filled the ring: it goes before all others.
+    /// An earlier process filled the ring, or a producer that was gone when the next one came: it
+    /// goes before all others.
     pub left: bool,
 }
 

@@ -104,9 +104,13 @@ impl Intake {
         }
     }
 
-    /// Takes up lanes that joined.
+    /// Takes up lanes that joined. What a producer published that was dropped before goes first:
+    /// whoever drops one and makes another finds the rows of a table in order.
     pub(crate) fn join(&mut self, ends: Vec<LaneEnd>, progress: &mut Progress) {
         for end in ends {
+            for source in self.sources.iter_mut().filter(|s| s.end.lane.is_left()) {
+                source.end.left = true;
+            }
             let lane = progress.join(Arc::clone(&end.lane));
             self.sources.push(Source {
                 end,
@@ -138,7 +142,7 @@ impl Intake {
         if acked < self.after || !matches!(self.stall, None | Some(Stall::Symbols)) {
             return false;
         }
-        // Behind a ring of an earlier process everybody waits.
+        // Behind a ring that somebody left everybody waits.
         match self.sources.iter().find(|source| source.goes_first()) {
             Some(left) => !left.blocked,
             None => self
@@ -169,7 +173,7 @@ impl Intake {
         }
         // Once is enough: a new epoch may begin with lower numbers.
         self.after = Fsn(0);
-        // What an earlier process accepted goes first, ring after ring.
+        // What an earlier process or producer left goes first, ring after ring.
         let left = self.sources.iter().position(Source::goes_first);
         let all = self.sources.len();
         let (first, count) = match left {
