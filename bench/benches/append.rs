@@ -2,42 +2,16 @@
 //! assembly with CRC, masking, acknowledgement. A counting allocator first shows that a frame
 //! costs no allocation in steady state, on either side.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use forebay::Producer;
 use forebay_bench::world::World;
+use forebay_loadgen::allocations::{self, Counting};
 use forebay_loadgen::quotes::Quotes;
 
 const BATCH: u64 = 1000;
-
-/// Counts calls that allocate.
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is passed on to the system allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are the system allocator's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) };
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, bytes) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -63,13 +37,13 @@ fn frame(world: &mut World, quotes: &Quotes) {
 }
 
 /// Frames within one segment allocate nothing; a rotation may (file names, a spare).
-fn allocations() {
+fn no_allocations() {
     let (mut world, quotes) = started();
-    let (before, published) = (ALLOCATIONS.load(Ordering::Relaxed), world.shard.stats());
+    let (before, published) = (allocations::all(), world.shard.stats());
     for _ in 0..1000 {
         frame(&mut world, &quotes);
     }
-    let count = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    let count = allocations::all() - before;
     let stats = world.shard.stats();
     println!(
         "allocations: {count} in {} frames ({} acked, {} segments begun)",
@@ -81,7 +55,7 @@ fn allocations() {
 }
 
 fn append(c: &mut Criterion) {
-    allocations();
+    no_allocations();
     let mut group = c.benchmark_group("append");
     group.throughput(Throughput::Elements(BATCH));
     let (mut world, quotes) = started();

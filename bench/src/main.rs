@@ -10,7 +10,13 @@ use forebay_bench::limits::handoff::{self, HandoffOptions};
 use forebay_bench::limits::machine::{self, MachineOptions};
 use forebay_bench::limits::recovery::{self, RecoveryOptions};
 use forebay_bench::turn::{self, TurnOptions};
-use forebay_bench::versus::{self, Job, VersusOptions};
+use forebay_bench::versus::rings::RingsOptions;
+use forebay_bench::versus::{self, Job, OnDisk, VersusOptions};
+use forebay_loadgen::allocations::Counting;
+
+/// Measurements tell what each side asks for; a count is an increment on a line of the thread's own.
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -31,9 +37,14 @@ enum Command {
     Limits(Limits),
     /// The same work by the official client and by other logs, by turns: ratios and targets.
     Versus(Versus),
+    /// What `intake_ring_bytes` buys and costs.
+    Rings(Rings),
     /// One measurement of `versus`; prints JSON.
     #[command(hide = true)]
     VersusChild(Job),
+    /// The same on a disk of its own.
+    #[command(hide = true)]
+    VersusDisk(OnDisk),
     /// The server of one.
     #[command(hide = true)]
     VersusSink { ok_every: u64 },
@@ -53,6 +64,12 @@ struct Versus {
     /// Length of a latency measurement.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
+    /// Shards of our engine in the bout of 8 producers.
+    #[arg(long, default_value_t = 1)]
+    shards: u64,
+    /// One short round, for trying: a tenth of the rows and of the time, figures for nobody.
+    #[arg(long, conflicts_with_all = ["rounds", "rows", "seconds"])]
+    quick: bool,
     /// Where slots go (must be on a disk) instead of here.
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -62,6 +79,25 @@ struct Versus {
     /// Exit with 1 if a target is missed.
     #[arg(long)]
     strict: bool,
+}
+
+#[derive(Debug, Args)]
+struct Rings {
+    /// Alternations; the median counts.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Sizes to compare.
+    #[arg(long, value_delimiter = ',', default_value = "1m,2m,4m,8m,16m")]
+    sizes: Vec<String>,
+    /// Rows of a throughput measurement.
+    #[arg(long, default_value_t = 10_000_000)]
+    rows: u64,
+    /// Length of a latency measurement.
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// Where slots go (must be on a disk) instead of here.
+    #[arg(long)]
+    dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -220,7 +256,12 @@ fn main() -> std::process::ExitCode {
     let outcome = match Cli::parse().command {
         Command::Turn(options) => turn(&options),
         Command::Versus(options) => versus(options),
+        Command::Rings(options) => rings(options),
         Command::VersusChild(job) => job.run().map(|line| {
+            println!("{line}");
+            true
+        }),
+        Command::VersusDisk(on_disk) => on_disk.run().map(|line| {
             println!("{line}");
             true
         }),
@@ -308,16 +349,36 @@ fn durable(options: Durable) -> Result<bool, Box<dyn Error>> {
 
 /// Whether the targets were met, if that is asked.
 fn versus(options: Versus) -> Result<bool, Box<dyn Error>> {
+    let (rounds, rows, seconds) = if options.quick {
+        (1, options.rows / 10, options.seconds / 5.0)
+    } else {
+        (options.rounds, options.rows, options.seconds)
+    };
     let (said, met) = versus::run(&VersusOptions {
-        rounds: options.rounds,
+        rounds,
         only: options.only,
-        rows: options.rows,
-        seconds: options.seconds,
+        rows,
+        seconds,
+        shards: options.shards,
+        quick: options.quick,
         dir: options.dir,
         json: options.json,
     })?;
     print!("{said}");
     Ok(met || !options.strict)
+}
+
+/// There is nothing to be met.
+fn rings(options: Rings) -> Result<bool, Box<dyn Error>> {
+    let said = versus::rings::run(&RingsOptions {
+        rounds: options.rounds,
+        sizes: options.sizes,
+        rows: options.rows,
+        seconds: options.seconds,
+        dir: options.dir,
+    })?;
+    print!("{said}");
+    Ok(true)
 }
 
 /// There is nothing to be met.

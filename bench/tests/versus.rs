@@ -54,6 +54,50 @@ fn every_row_has_its_ratio_its_spread_and_its_target() {
     }
 }
 
+/// The rows of a bout, by the beginning of their names.
+fn rows_of(args: &[&str]) -> Vec<(String, Value)> {
+    let output = versus(args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let report: Value = serde_json::from_str(&said).expect("JSON");
+    let rows = report["rows"].as_array().expect("rows");
+    let named = rows.iter().map(|row| {
+        let name = row["name"].as_str().expect("a name");
+        (name.to_owned(), row.clone())
+    });
+    named.collect()
+}
+
+#[test]
+fn eight_producers_are_measured_on_both_sides() {
+    let rows = rows_of(&["--rounds", "1", "--only", "8 producers", "--shards", "2"]);
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    for (name, row) in rows {
+        for side in ["ours", "theirs"] {
+            assert!(row[side]["median"].as_f64() > Some(0.0), "{name}: {row}");
+        }
+    }
+}
+
+#[test]
+fn a_neighbour_writes_beside_both_sides() {
+    let rows = rows_of(&["--rounds", "1", "--only", "neighbour"]);
+    assert_eq!(rows.len(), 6, "{rows:?}");
+    for (name, row) in rows {
+        assert!(row["ratio_median"].as_f64() > Some(0.0), "{name}: {row}");
+    }
+}
+
+#[test]
+#[ignore = "needs root to mount; .ci/run has it as a stage"]
+fn a_full_disk_is_no_end_for_ours_and_the_next_process_opens_it() {
+    let rows = rows_of(&["--rounds", "1", "--only", "full disk"]);
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    for (name, row) in rows {
+        assert_eq!(row["met"], true, "{name}: {row}");
+    }
+}
+
 #[test]
 fn a_bout_that_does_not_exist_is_an_error() {
     let output = versus(&["--only", "no such bout"]);

@@ -67,12 +67,13 @@ impl DrainArgs {
             .iter()
             .filter(|left| !account.said.contains(&left.slot))
         {
-            let why = match (slot.failed, slot.held) {
-                (true, _) => "left: marked as failed, see forebay clear-failed",
-                (_, true) => "left: somebody holds it",
-                _ => "left",
+            let why = match (slot.failed, slot.held, &slot.behind) {
+                (true, ..) => "left: marked as failed, see forebay clear-failed".to_owned(),
+                (_, true, _) => "left: somebody holds it".to_owned(),
+                (.., Some(other)) => format!("left: {other} of the same sender comes first"),
+                _ => "left".to_owned(),
             };
-            say(&slot.slot, why, out)?;
+            say(&slot.slot, &why, out)?;
         }
         Ok(if account.refused {
             Outcome::Refused
@@ -122,6 +123,12 @@ impl Account {
             DrainerEvent::Drained { acked, .. } => {
                 self.done += acked;
                 format!("drained: {acked} frames confirmed")
+            }
+            DrainerEvent::EraDrained { acked, .. } => {
+                self.done += acked;
+                self.at_work.remove(&slot);
+                let text = format!("drained up to another number of shards: {acked} confirmed");
+                return self.bar.suspend(|| say(&slot, &text, out));
             }
             DrainerEvent::Failed {
                 reason, unmarked, ..

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use forebay::{Engine, TimestampNanos};
-use forebay_loadgen::sink::{Sink, SinkConfig};
+use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
 use forebay_wire::upgrade::UpgradePolicy;
 
 /// Nobody listens there.
@@ -93,6 +93,120 @@ fn all_slots_are_drained_and_each_is_told_on_a_line() {
     assert_eq!(sink.stop().rows, 6);
     let (status, text) = outcome(&mut drain(&rig, NOWHERE, &["--once"]));
     assert_eq!((status, text.as_str()), (0, ""), "nothing is left to do");
+}
+
+/// Tables of the senders with several shards.
+const TABLES: [&str; 5] = ["t0", "t1", "t2", "t3", "t4"];
+
+/// A life of sender `app` with this number of shards and no server: a row of each number to each
+/// table, a frame each.
+fn life(rig: &Rig, shards: usize, numbers: std::ops::Range<i64>) -> Engine {
+    let conf = format!(
+        "{NOWHERE}sf_dir={};sender_id=app;shards={shards};sf_max_segment_bytes=64k;pin=off;\
+         initial_connect_retry=async;close_flush_timeout_millis=0;",
+        rig.path().display()
+    );
+    let engine = Engine::connect(&conf).unwrap();
+    let mut producer = engine.producer().unwrap();
+    for n in numbers {
+        for table in TABLES {
+            producer.table(table).unwrap().column_i64("n", n).unwrap();
+            producer.at(TimestampNanos(n + 1)).unwrap();
+        }
+        producer.flush().unwrap();
+    }
+    drop(producer);
+    engine
+}
+
+/// The numbers of a table in the order in which the server stored them.
+fn stored(store: &Path, table: &str) -> Vec<i64> {
+    let text = std::fs::read_to_string(store.join(format!("{table}.ndjson"))).unwrap_or_default();
+    let number = |line: &str| {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        row["n"].as_i64().unwrap()
+    };
+    text.lines().map(number).collect()
+}
+
+fn storing(dir: &Path) -> Sink {
+    Sink::start(SinkConfig {
+        depth: Depth::Decode,
+        store: Some(dir.to_path_buf()),
+        ..SinkConfig::default()
+    })
+    .unwrap()
+}
+
+#[test]
+fn slots_of_several_shards_are_drained_in_the_order_of_their_eras() {
+    let rig = Rig::new(&["other"]);
+    for (shards, from) in [(1, 0), (3, 10), (2, 20), (4, 30)] {
+        let engine = life(&rig, shards, from..from + 10);
+        engine.close().expect_err("nobody listens");
+    }
+    let store = tempfile::tempdir().unwrap();
+    let sink = storing(store.path());
+    let (status, text) = outcome(&mut drain(&rig, &conf(sink.addr()), &[]));
+    assert_eq!(status, 0, "{text}");
+    assert!(
+        text.contains("app-0: drained up to another number of shards: "),
+        "{text}"
+    );
+    for slot in [
+        "app: ", "app-0: ", "app-1: ", "app-2: ", "app-3: ", "other: ",
+    ] {
+        let drained = format!("{slot}drained: ");
+        assert!(text.contains(&drained), "{drained} in {text}");
+    }
+    sink.stop();
+    for table in TABLES {
+        let numbers = stored(store.path(), table);
+        assert_eq!(numbers, (0..40).collect::<Vec<_>>(), "{table}: {text}");
+    }
+}
+
+#[test]
+fn with_once_slots_behind_one_that_is_left_are_left_too() {
+    let rig = Rig::new(&[]);
+    for (shards, from) in [(1, 0), (2, 10)] {
+        let engine = life(&rig, shards, from..from + 10);
+        engine.close().expect_err("nobody listens");
+    }
+    let (status, text) = outcome(&mut drain(&rig, NOWHERE, &["--once"]));
+    assert_eq!(status, 3, "{text}");
+    for line in [
+        "app: left: ",
+        "app-0: left: app of the same sender comes first",
+        "app-1: left: app of the same sender comes first",
+    ] {
+        assert!(text.contains(line), "{line:?} in {text}");
+    }
+}
+
+#[test]
+fn slots_of_a_sender_that_lives_are_left_to_it() {
+    let rig = Rig::new(&["other"]);
+    life(&rig, 3, 0..10).close().expect_err("nobody listens");
+    let living = life(&rig, 2, 10..20);
+    let sink = Sink::start(SinkConfig::default()).unwrap();
+    let (status, text) = outcome(&mut drain(&rig, &conf(sink.addr()), &[]));
+    assert_eq!(status, 3, "{text}");
+    for line in [
+        "other: drained: 3 frames",
+        "app-0: left: somebody holds it",
+        "app-1: left: somebody holds it",
+    ] {
+        assert!(text.contains(line), "{line:?} in {text}");
+    }
+    // Its own, though it waits for a server and nobody has opened it yet or again.
+    let left = [
+        "app-2: left: app-0 of the same sender comes first",
+        "app-2: left: somebody",
+    ];
+    assert!(left.iter().any(|line| text.contains(line)), "{text}");
+    assert_eq!(sink.stop().rows, 3);
+    let _ = living.close();
 }
 
 #[test]

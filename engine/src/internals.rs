@@ -44,7 +44,7 @@ pub use crate::slot::view as slot;
 pub mod sim {
     pub use crate::io::sim::{
         CrashPoint, Phase, Summary, Trace, acked_ahead_of_the_disk, run_faults, run_kills,
-        run_power_cuts, run_power_cuts_in, run_with_wall_steps, watermark_file_ahead,
+        run_panics, run_power_cuts, run_power_cuts_in, run_with_wall_steps, watermark_file_ahead,
     };
 }
 
@@ -93,5 +93,63 @@ pub mod codec {
             chunk::push(count, entries, &mut out);
         }
         out
+    }
+}
+
+/// Structures of the shard's hot path, one by one, for benches.
+pub mod hot {
+    use crate::delivery::Window;
+    use crate::fsn::Fsn;
+    use crate::slot::{Dictionary, NEW_ENTRIES_MAX};
+
+    /// The CRC of a frame with this payload.
+    ///
+    /// # Panics
+    /// With 4 GiB and more.
+    pub fn frame_crc(payload: &[u8]) -> u32 {
+        let bytes = u32::try_from(payload.len()).expect("below 4 GiB");
+        crate::slot::frame::crc(bytes, payload)
+    }
+
+    /// The symbols of a slot.
+    #[derive(Debug, Default)]
+    pub struct Symbols(Dictionary);
+
+    impl Symbols {
+        /// The id of a symbol, given now if it is new; `None` when there are no more.
+        #[inline]
+        pub fn id(&mut self, symbol: &str) -> Option<u32> {
+            self.0
+                .intern_within(symbol, NEW_ENTRIES_MAX)
+                .ok()
+                .map(|(id, _)| id)
+        }
+    }
+
+    /// Message numbers of a connection.
+    #[derive(Debug)]
+    pub struct Sent(Window);
+
+    impl Sent {
+        /// A connection that begins with frame `first`, after `catch_up` messages without one.
+        pub fn new(first: u64, catch_up: usize) -> Self {
+            let mut window = Window::new(Fsn(first));
+            for _ in 0..catch_up {
+                window.sent_catch_up();
+            }
+            Self(window)
+        }
+
+        /// A frame was sent.
+        #[inline]
+        pub fn frame(&mut self) {
+            self.0.sent_frame();
+        }
+
+        /// The first frame that an OK for message `seq` leaves open.
+        #[inline]
+        pub fn confirmed(&self, seq: i64) -> Option<u64> {
+            self.0.confirmed(seq).map(|fsn| fsn.0)
+        }
     }
 }

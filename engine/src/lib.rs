@@ -62,8 +62,8 @@ pub use engine::{Engine, Latency};
 pub use error::{Error, Pressure};
 pub use forebay_wire::types::ColumnType;
 pub use observe::{
-    Category, ConnectionEvent, DrainerEvent, Drainers, Event, LatencyHistogram, Policy, Progress,
-    Publishes, SenderError, ShardState, ShardStatus, Stats, Status, TableRows,
+    Category, ConnectionChange, ConnectionEvent, DrainerEvent, Drainers, Event, LatencyHistogram,
+    Policy, Progress, Publishes, SenderError, ShardState, ShardStatus, Stats, Status, TableRows,
 };
 pub use producer::{
     Chunk, ColumnId, Nulls, PositionWatch, Positions, Producer, Receipt, Symbol, TableId,

@@ -22,6 +22,17 @@ pub struct ThreadCpu {
     pub cpu_ns: u64,
 }
 
+/// Names of the shards' threads are this and a number, and what their helpers append.
+const SHARD_THREADS: &str = "forebay-s";
+
+impl ThreadCpu {
+    /// Whether it is a shard's: the steward's name begins like theirs and goes on with a letter.
+    pub fn is_shard(&self) -> bool {
+        let rest = self.name.strip_prefix(SHARD_THREADS);
+        rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    }
+}
+
 /// Every living thread of this process.
 pub fn threads() -> Vec<ThreadCpu> {
     let Ok(entries) = std::fs::read_dir("/proc/self/task") else {

@@ -1,5 +1,6 @@
 //! The ways in which generated rows get into a producer: by name, by handles, as chunks.
 
+use std::cell::RefCell;
 use std::str::FromStr;
 
 use forebay::{
@@ -61,6 +62,8 @@ pub struct Feed<'a> {
     sides: Vec<Symbol>,
     texts: Vec<&'a str>,
     times: Vec<i64>,
+    /// Keeps the memory of the last chunk.
+    spare: RefCell<Chunk<'static>>,
 }
 
 impl<'a> Feed<'a> {
@@ -82,6 +85,7 @@ impl<'a> Feed<'a> {
             sides: Vec::new(),
             texts: quotes.names.iter().map(String::as_str).collect(),
             times: Vec::new(),
+            spare: RefCell::new(Chunk::new("")),
         };
         for index in 0..tables_count.max(1) {
             let name = match index {
@@ -175,7 +179,8 @@ impl<'a> Feed<'a> {
     ) -> Result<Receipt, Error> {
         let quotes = self.quotes;
         let at = Quotes::places(first, self.times.len());
-        let mut chunk = Chunk::new(&self.tables[turn(batch, self.tables.len())].name);
+        let table = &self.tables[turn(batch, self.tables.len())].name;
+        let mut chunk = self.spare.replace(Chunk::new("")).emptied(table);
         chunk
             .symbol_codes(
                 COLUMNS[0],
@@ -189,7 +194,9 @@ impl<'a> Feed<'a> {
             .i64(COLUMNS[4], &quotes.bid_size[at.clone()], Nulls::NONE)?
             .i64(COLUMNS[5], &quotes.ask_size[at], Nulls::NONE)?
             .at_nanos(&self.times)?;
-        producer.publish_chunk(&chunk)
+        let receipt = producer.publish_chunk(&chunk);
+        self.spare.replace(chunk.emptied(""));
+        receipt
     }
 }
 

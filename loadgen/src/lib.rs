@@ -3,8 +3,9 @@
 //! The binary `forebay-loadgen` is a thin command line over this library; tests and benchmarks of
 //! the workspace use the library directly, above all [`sink::Sink`].
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+pub mod allocations;
 pub mod cli;
 pub mod confirm;
 pub mod cpu;

@@ -18,8 +18,6 @@ use crate::sink::Totals;
 
 /// How long one wait for acknowledgements lasts before the confirm log is looked at again.
 const WAIT_STEP: Duration = Duration::from_millis(20);
-/// Names of the shards' threads are this and a number, and what their helpers append.
-const SHARD_THREADS: &str = "forebay-s";
 /// Names of the sink's threads start with this.
 const SINK_THREADS: &str = "sink";
 
@@ -205,13 +203,9 @@ impl Session {
     }
 }
 
-/// CPU time of all shards; the steward's name begins like theirs and goes on with a letter.
+/// CPU time of all shards.
 fn shards_ns(threads: &[cpu::ThreadCpu]) -> Option<u64> {
-    let is_shard = |thread: &&cpu::ThreadCpu| {
-        let rest = thread.name.strip_prefix(SHARD_THREADS);
-        rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
-    };
-    let mut shards = threads.iter().filter(is_shard).peekable();
+    let mut shards = threads.iter().filter(|thread| thread.is_shard()).peekable();
     shards.peek()?;
     Some(shards.map(|thread| thread.cpu_ns).sum())
 }

@@ -1,6 +1,12 @@
 //! What this process used besides CPU time, from `/proc`: memory, switches, disk.
 
 use std::path::Path;
+use std::time::Duration;
+
+/// `stat` counts in units of 1/100 s for user space on every architecture (`USER_HZ`).
+const TICK_MS: u64 = 10;
+/// Fields of `stat` behind the parenthesised name: `utime` and `stime` are the 12th and 13th.
+const UTIME_FIELD: usize = 11;
 
 /// What the living threads of this process used so far.
 ///
@@ -76,6 +82,16 @@ impl Usage {
     }
 }
 
+/// CPU time of this process, ended threads included, to 10 ms.
+pub fn process_cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let mut fields = fields.split_ascii_whitespace().skip(UTIME_FIELD);
+    let mut ticks = || fields.next().and_then(|field| field.parse::<u64>().ok());
+    let both = ticks().unwrap_or(0) + ticks().unwrap_or(0);
+    Duration::from_millis(both * TICK_MS)
+}
+
 /// The switches of the calling thread.
 pub fn thread_switches() -> Switches {
     switches_of(Path::new("/proc/thread-self"))
@@ -98,7 +114,8 @@ fn number(text: &str, label: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Usage, number, thread_switches};
+    use super::{Usage, number, process_cpu, thread_switches};
+    use crate::cpu::thread_cpu_ns;
 
     #[test]
     fn numbers_are_found_by_their_label_at_the_start_of_a_line() {
@@ -108,6 +125,19 @@ mod tests {
         assert_eq!(number(status, "voluntary_ctxt_switches:"), 7);
         assert_eq!(number(status, "nonvoluntary_ctxt_switches:"), 3);
         assert_eq!(number(status, "VmPeak:"), 0);
+    }
+
+    #[test]
+    fn the_process_has_used_what_a_thread_of_it_did_even_when_that_has_ended() {
+        let before = process_cpu();
+        let worker = std::thread::spawn(|| {
+            while thread_cpu_ns() < 50_000_000 {
+                std::hint::spin_loop();
+            }
+        });
+        worker.join().unwrap();
+        let used = process_cpu().saturating_sub(before);
+        assert!(used.as_millis() >= 20, "{used:?}");
     }
 
     #[test]

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use forebay_loadgen::allocations::Counting;
 use forebay_loadgen::feed::Way;
 use forebay_loadgen::report::{Report, merge};
 use forebay_loadgen::run::{RunOptions, run};
 use forebay_loadgen::signals::StopFlag;
 use forebay_loadgen::sweep::{SweepOptions, sweep};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 fn small(way: Way) -> RunOptions {
     RunOptions {
@@ -46,6 +50,22 @@ fn every_way_delivers_its_rows_and_the_warm_up_is_in_no_figure() {
             assert!(json["peak_memory_kib"].as_u64() > Some(1_000), "{name}");
             assert!(json["disk_write_bytes"].as_u64() > Some(0), "{name}");
         }
+    }
+}
+
+/// What the shard asks for is its executor's, by time: the bench `append` looks at it alone.
+#[test]
+fn frames_in_steady_state_ask_for_no_memory_on_the_producer() {
+    for way in [Way::Row, Way::Prepared, Way::Chunk] {
+        let report = measure(&RunOptions {
+            rows: 100_000,
+            ..small(way)
+        });
+        let asked = report.detail.allocations.expect("it is counted here");
+        assert_eq!(asked.frames, 900, "{way:?}: the first tenth is left out");
+        assert!(asked.producer < 90, "{way:?}: {asked:?}");
+        let json = report.json();
+        assert_eq!(json["allocations"]["shard"], asked.shard, "{json:#}");
     }
 }
 

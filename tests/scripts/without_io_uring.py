@@ -1,6 +1,7 @@
-"""Runs a command under a seccomp filter that refuses io_uring_setup with the given errno.
+"""Runs a command under a seccomp filter that refuses a call of io_uring with the given errno:
+io_uring_setup, or another one by its number.
 
-usage: without_io_uring.py ERRNO COMMAND [ARGUMENT ...]
+usage: without_io_uring.py ERRNO[:CALL] COMMAND [ARGUMENT ...]
 
 Needs no privilege: a process that gives up new privileges may filter itself.
 """
@@ -30,11 +31,12 @@ def instruction(code, if_true, if_false, value):
 
 
 def main():
-    errno = int(sys.argv[1])
+    errno, _, call = sys.argv[1].partition(":")
+    errno, call = int(errno), int(call or IO_URING_SETUP)
     code = b"".join(
         [
             instruction(BPF_LD_W_ABS, 0, 0, 0),
-            instruction(BPF_JMP_JEQ_K, 0, 1, IO_URING_SETUP),
+            instruction(BPF_JMP_JEQ_K, 0, 1, call),
             instruction(BPF_RET_K, 0, 0, SECCOMP_RET_ERRNO | errno),
             instruction(BPF_RET_K, 0, 0, SECCOMP_RET_ALLOW),
         ]

@@ -9,7 +9,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use forebay::{ConnectionEvent, Engine, Stage};
+use forebay::{ConnectionChange, Engine, Stage};
 use forebay_wire::upgrade::UpgradePolicy;
 use peer::{Conn, Peer, Seen, fill};
 
@@ -80,7 +80,7 @@ fn a_demoted_primary_is_left_for_the_one_that_takes_over() {
     let events = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&events);
     let engine = Engine::builder(&conf(&[&first, &second, &third], &dir, QUICK))
-        .on_connection(move |event| told.lock().unwrap().push(event.clone()))
+        .on_connection(move |event| told.lock().unwrap().push(event.change.clone()))
         .connect()
         .expect("async");
     publish(&engine, 0..3);
@@ -93,17 +93,17 @@ fn a_demoted_primary_is_left_for_the_one_that_takes_over() {
     assert!(rows(&third).is_empty());
     let events = events.lock().unwrap();
     let endpoint = first.addr().to_string();
-    assert_eq!(events[0], ConnectionEvent::Connected { endpoint });
+    assert_eq!(events[0], ConnectionChange::Connected { endpoint });
     let (from, to) = (first.addr().to_string(), second.addr().to_string());
     assert!(
-        events.contains(&ConnectionEvent::FailedOver { from, to }),
+        events.contains(&ConnectionChange::FailedOver { from, to }),
         "{events:?}"
     );
     // The one that was left is asked again last: it was the worst of what is known.
     let attempts: Vec<_> = events
         .iter()
         .filter_map(|event| match event {
-            ConnectionEvent::AttemptFailed { endpoint, .. } => Some(endpoint.clone()),
+            ConnectionChange::AttemptFailed { endpoint, .. } => Some(endpoint.clone()),
             _ => None,
         })
         .collect();

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use forebay::{
-    ConnectionEvent, Engine, Error, Policy, Producer, ShardState, Stage, Stats, Status, TableRows,
+    ConnectionChange, Engine, Error, Policy, Producer, ShardState, Stage, Stats, Status, TableRows,
     TimestampNanos,
 };
 use forebay_loadgen::sink::{Script, Sink, SinkConfig};
@@ -116,10 +116,10 @@ fn connection_events_tell_the_story_in_order_and_the_status_knows_the_server() {
     let tell = Arc::clone(&told);
     let text = connect(first, "").replace("addr=", &format!("addr={second},"));
     let engine = Engine::builder(&text)
-        .on_connection(move |change| tell.lock().unwrap().push(change.clone()))
+        .on_connection(move |event| tell.lock().unwrap().push(event.change.clone()))
         .connect()
         .expect("async");
-    let unreachable = |change: &ConnectionEvent| matches!(change, ConnectionEvent::AllUnreachable { rounds, .. } if *rounds >= 2);
+    let unreachable = |change: &ConnectionChange| matches!(change, ConnectionChange::AllUnreachable { rounds, .. } if *rounds >= 2);
     wait_until("two rounds in vain", || {
         told.lock().unwrap().iter().any(unreachable)
     });
@@ -135,7 +135,7 @@ fn connection_events_tell_the_story_in_order_and_the_status_knows_the_server() {
     let sink = listen(first);
     wait_until("connected", || is_at(first));
     sink.cut_connections();
-    let again = |change: &ConnectionEvent| matches!(change, ConnectionEvent::Reconnected { .. });
+    let again = |change: &ConnectionChange| matches!(change, ConnectionChange::Reconnected { .. });
     wait_until("again", || told.lock().unwrap().iter().any(again));
     let other = listen(second);
     sink.stop();
@@ -147,10 +147,10 @@ fn connection_events_tell_the_story_in_order_and_the_status_knows_the_server() {
     let story: Vec<_> = told
         .iter()
         .filter_map(|change| match change {
-            ConnectionEvent::Connected { endpoint } => Some(format!("connected {endpoint}")),
-            ConnectionEvent::Disconnected { endpoint, .. } => Some(format!("lost {endpoint}")),
-            ConnectionEvent::Reconnected { endpoint } => Some(format!("again {endpoint}")),
-            ConnectionEvent::FailedOver { from, to } => Some(format!("{from} to {to}")),
+            ConnectionChange::Connected { endpoint } => Some(format!("connected {endpoint}")),
+            ConnectionChange::Disconnected { endpoint, .. } => Some(format!("lost {endpoint}")),
+            ConnectionChange::Reconnected { endpoint } => Some(format!("again {endpoint}")),
+            ConnectionChange::FailedOver { from, to } => Some(format!("{from} to {to}")),
             _ => None,
         })
         .collect();
@@ -164,8 +164,39 @@ fn connection_events_tell_the_story_in_order_and_the_status_knows_the_server() {
     assert_eq!(story[..5], expected, "{told:#?}");
     let attempts = told
         .iter()
-        .filter(|change| matches!(change, ConnectionEvent::AttemptFailed { .. }));
+        .filter(|change| matches!(change, ConnectionChange::AttemptFailed { .. }));
     assert!(attempts.count() >= 4, "two rounds of two servers");
+}
+
+#[test]
+fn connection_events_name_the_shard_whose_connection_it_is() {
+    let sink = Sink::start(SinkConfig::default()).unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    let engine = Engine::builder(&connect(sink.addr(), "shards=3;"))
+        .on_connection(move |event| tell.lock().unwrap().push(event.clone()))
+        .connect()
+        .expect("async");
+    let shards_that = |wanted: fn(&ConnectionChange) -> bool| {
+        let told = told.lock().unwrap();
+        let those = told.iter().filter(|event| wanted(&event.change));
+        let mut shards: Vec<_> = those.map(|event| event.shard).collect();
+        shards.sort_unstable();
+        shards
+    };
+    let connected =
+        |change: &ConnectionChange| matches!(change, ConnectionChange::Connected { .. });
+    wait_until("all are", || shards_that(connected).len() == 3);
+    assert_eq!(shards_that(connected), [0, 1, 2], "each once");
+    let endpoint = sink.addr().to_string();
+    for shard in engine.status().shards {
+        assert_eq!(shard.endpoint.as_ref(), Some(&endpoint), "{}", shard.shard);
+    }
+    sink.cut_connections();
+    let again = |change: &ConnectionChange| matches!(change, ConnectionChange::Reconnected { .. });
+    wait_until("all are again", || shards_that(again).len() == 3);
+    assert_eq!(shards_that(again), [0, 1, 2], "each once");
+    engine.close().unwrap();
 }
 
 #[test]

@@ -5,12 +5,13 @@
 //! `FOREBAY_SCALE=n` multiplies the seeds; `FOREBAY_SEED=n` runs that one alone. What exactly is
 //! checked is described at `engine/src/io/sim`.
 
-use forebay::internals::sim::{Summary, run_faults, run_kills, run_power_cuts};
+use forebay::internals::sim::{Summary, run_faults, run_kills, run_panics, run_power_cuts};
 use forebay_tests::seeds::sweep;
 
 /// Kills, and power cuts, with a seed each.
 const SEEDS: u64 = 500;
 const SEEDS_WITH_FAULTS: u64 = 60;
+const SEEDS_WITH_PANICS: u64 = 200;
 
 /// The runs were hard enough: they went through everything that can break.
 fn assert_crossed(total: &Summary) {
@@ -108,9 +109,29 @@ fn promises_hold_on_a_disk_that_is_full_short_or_failing() {
     }
 }
 
+/// A shard panics at any call that it makes, its successor goes on from the disk under the lock that
+/// was kept; now and then the process dies over that, or has a disk that fails.
+#[test]
+fn what_was_accepted_is_delivered_over_panics_of_the_shard() {
+    let test = "what_was_accepted_is_delivered_over_panics_of_the_shard";
+    if let Some(total) = sweep(("sim_smoke", test), SEEDS_WITH_PANICS, run_panics) {
+        let (revivals, seeds) = (total.revivals, total.seeds);
+        assert!(revivals >= 5 * seeds, "{revivals} revivals");
+        assert!(total.power_cuts + total.kills >= seeds, "{total}");
+        for (what, count) in [
+            ("given up with a broken journal", total.given_up),
+            ("killed while it began again", total.revivals_interrupted),
+            ("frames that arrived again", total.repeats),
+        ] {
+            assert!(count * 20 >= seeds, "{what}: only {count}");
+        }
+    }
+}
+
 #[test]
 fn a_seed_does_the_same_twice() {
     for seed in 0..5 {
+        assert_eq!(run_panics(seed), run_panics(seed), "seed {seed}");
         assert_eq!(run_kills(seed), run_kills(seed), "seed {seed}");
         assert_eq!(run_power_cuts(seed), run_power_cuts(seed), "seed {seed}");
     }

@@ -249,16 +249,32 @@ fn run_wrapped(wrapper: &[&str], dir: &Path) -> Output {
         .expect("the wrapper starts")
 }
 
+/// Field report `uring-denied`.
 #[test]
 #[ignore = "needs python3 for a seccomp filter"]
-fn io_uring_refused_by_the_system_is_one_clear_error_with_the_remedy() {
+fn uring_denied_is_one_clear_error_with_the_remedy() {
     let dir = loadgen::scratch();
-    for (errno, hint) in [("1", "kernel.io_uring_disabled"), ("38", "seccomp profile")] {
-        let output = run_wrapped(&["python3", errno], dir.path());
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{text}");
-        assert!(text.contains("io_uring") && text.contains(hint), "{text}");
-        assert!(!dir.path().join("sf").exists(), "nothing is touched");
+    let hints = [
+        ("1", "kernel.io_uring_disabled"),
+        ("38", "seccomp profile"),
+        ("95", "sandbox"),
+    ];
+    // io_uring_setup, io_uring_enter, io_uring_register: the same numbers on every architecture.
+    let calls = [
+        ("425", "setting up"),
+        ("426", "entering"),
+        ("427", "registering"),
+    ];
+    for (errno, hint) in hints {
+        for (call, doing) in calls {
+            let output = run_wrapped(&["python3", &format!("{errno}:{call}")], dir.path());
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{errno}:{call}: {text}");
+            for part in ["io_uring", hint, doing] {
+                assert!(text.contains(part), "{errno}:{call}: {part}: {text}");
+            }
+            assert!(!dir.path().join("sf").exists(), "nothing is touched");
+        }
     }
 }
 

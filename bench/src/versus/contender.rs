@@ -5,12 +5,14 @@ use std::error::Error;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use forebay_loadgen::allocations;
 use forebay_loadgen::cpu;
 use forebay_loadgen::pace::{OpenLoop, wait_until};
 use forebay_loadgen::signals::StopFlag;
 use forebay_loadgen::usage::Usage;
 use hdrhistogram::Histogram;
 
+use super::disk::MARK;
 use super::figures::Figures;
 use crate::limits::figures::float;
 
@@ -63,9 +65,29 @@ pub(super) fn drive(contender: &mut dyn Contender, load: Load) -> Result<Figures
     send(contender, 0, warm, &mut times)?;
     contender.wait_acked(ACK_LIMIT)?;
     let mut times = Times::new()?;
+    let threads = io_threads();
+    if let Some(mark) = std::env::var_os(MARK) {
+        std::fs::write(mark, "")?;
+    }
     let before = (cpu::thread_cpu_ns(), all_cpu_ns(), Usage::now());
     let start = Instant::now();
-    let rows = send(contender, warm.rows, load, &mut times)?;
+    // Buffers still grow in the first tenth: allocations are counted after it.
+    let tenth = (load.rows / 10).next_multiple_of(load.batch);
+    let first = Load {
+        rows: tenth,
+        ..load
+    };
+    let rest = Load {
+        rows: load.rows.saturating_sub(tenth),
+        ..load
+    };
+    let mut rows = send(contender, warm.rows, first, &mut times)?;
+    let asked = (allocations::own(), allocations::of(&threads));
+    let steady = send(contender, warm.rows + rows, rest, &mut times)?;
+    let frames = float(steady.div_ceil(load.batch).max(1));
+    let producer_allocations = float(allocations::own() - asked.0) / frames;
+    let io_allocations = float(allocations::of(&threads) - asked.1) / frames;
+    rows += steady;
     let published = start.elapsed();
     let producer_ns = cpu::thread_cpu_ns() - before.0;
     contender.wait_acked(ACK_LIMIT)?;
@@ -80,7 +102,10 @@ pub(super) fn drive(contender: &mut dyn Contender, load: Load) -> Result<Figures
     figures.set("published_rows_s", rows / published.as_secs_f64());
     figures.set("producer_ns_row", float(producer_ns) / rows);
     figures.set("io_ns_row", float(others_ns) / rows);
-    figures.set("whole_ns_row", float(producer_ns + others_ns) / rows);
+    let whole = float(producer_ns + others_ns) / rows;
+    figures.set("whole_ns_row", whole);
+    // Without idle turns, where somebody counts them.
+    figures.set("busy_whole_ns_row", whole);
     figures.set("seconds", acked.as_secs_f64());
     figures.set("peak_mib", float(usage.peak_rss_kib) / 1024.0);
     let written = usage
@@ -90,8 +115,24 @@ pub(super) fn drive(contender: &mut dyn Contender, load: Load) -> Result<Figures
     let switches = usage.switches.since(before.2.switches);
     let switches = float(switches.voluntary + switches.involuntary);
     figures.set("switches_batch", switches * float(load.batch) / rows);
+    figures.set("producer_allocs_frame", producer_allocations);
+    figures.set("io_allocs_frame", io_allocations);
     times.tell(&mut figures);
     Ok(figures)
+}
+
+/// The threads that do the I/O: the shards, or everybody but the caller.
+fn io_threads() -> Vec<u32> {
+    let shards = allocations::shard_threads();
+    if !shards.is_empty() {
+        return shards;
+    }
+    // The first thread of a process has its id; it is the one that drives.
+    let own = std::process::id();
+    let others = cpu::threads()
+        .into_iter()
+        .filter(|thread| thread.tid != own);
+    others.map(|thread| thread.tid).collect()
 }
 
 /// Sends the load from row number `first` on; answers the rows.
@@ -144,6 +185,7 @@ impl Times {
                 let value = float(times.value_at_quantile(share)) / 1e3;
                 figures.set(&format!("{name}_{quantile}_us"), value);
             }
+            figures.set(&format!("{name}_max_us"), float(times.max()) / 1e3);
         }
     }
 }

@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
+use super::disk::{self, Kind};
 use super::figures::Figures;
+use super::neighbour::Neighbour;
 use super::raw;
 use super::server::Server;
 use crate::limits::figures::float;
@@ -25,6 +27,17 @@ pub(super) enum Files {
     Warm(&'static str),
 }
 
+/// What goes on beside the measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beside {
+    /// Nothing of ours.
+    Nothing,
+    /// A neighbour that writes to the same disk and syncs.
+    Neighbour,
+    /// The disk is one of its own.
+    Disk(Kind),
+}
+
 /// A contender.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
@@ -35,6 +48,7 @@ pub(super) struct Entry {
     /// The server's number of messages between two OKs; no server if there is none.
     pub(super) ok_every: Option<u64>,
     pub(super) files: Files,
+    pub(super) beside: Beside,
 }
 
 /// Directories of a run, and the backlogs that are kept.
@@ -87,10 +101,25 @@ impl Place {
             return child(&entry.args, &dir, "127.0.0.1:1");
         };
         let server = Server::start(ok_every)?;
-        let figures = child(&entry.args, &dir, &server.address);
+        let figures = match entry.beside {
+            Beside::Nothing => child(&entry.args, &dir, &server.address),
+            Beside::Neighbour => {
+                let beside = tempfile::tempdir_in(self.parent.path())?;
+                let neighbour = Neighbour::start(beside.path())?;
+                let figures = child(&entry.args, &dir, &server.address);
+                drop(neighbour);
+                figures
+            }
+            Beside::Disk(kind) => {
+                let (args, _shm) = filled_in(&entry.args, &dir, &server.address)?;
+                said(disk::command(kind, &dir, &server.address, &args)?)
+            }
+        };
         let (rows, bytes) = server.stop()?;
         let mut figures = figures?;
-        if rows == 0 {
+        if let Some(accepted) = figures.get("accepted_rows") {
+            figures.set("arrived_share", float(rows) / accepted.max(1.0));
+        } else if rows == 0 {
             return Err(format!("{}: no row reached the server", entry.key).into());
         }
         figures.set("server_rows", float(rows));
@@ -119,25 +148,36 @@ impl Place {
 
 /// Runs a job in a process of its own.
 fn child(args: &[String], dir: &Path, address: &str) -> Result<Figures, Box<dyn Error>> {
-    let shm = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() {
-        Path::new("/dev/shm")
-    } else {
-        dir
-    })?;
+    let (args, _shm) = filled_in(args, dir, address)?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("versus-child").args(args);
+    said(command)
+}
+
+/// The arguments with all places filled in, and the directory on tmpfs among them.
+fn filled_in(
+    args: &[String],
+    dir: &Path,
+    address: &str,
+) -> Result<(Vec<String>, TempDir), Box<dyn Error>> {
+    let memory = Path::new("/dev/shm");
+    let shm = tempfile::tempdir_in(if memory.is_dir() { memory } else { dir })?;
     let fill_in = |arg: &String| {
         arg.replace("{addr}", address)
             .replace("{dir}", &dir.display().to_string())
             .replace("{shm}", &shm.path().display().to_string())
     };
-    let args: Vec<String> = args.iter().map(fill_in).collect();
-    let output = Command::new(std::env::current_exe()?)
-        .arg("versus-child")
-        .args(&args)
+    Ok((args.iter().map(fill_in).collect(), shm))
+}
+
+/// What the command says in its last line.
+fn said(mut command: Command) -> Result<Figures, Box<dyn Error>> {
+    let output = command
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()?;
     let said = String::from_utf8_lossy(&output.stdout);
     Figures::parse(&said)
         .filter(|_| output.status.success())
-        .ok_or_else(|| format!("{}: {} {said}", args.join(" "), output.status).into())
+        .ok_or_else(|| format!("{command:?}: {} {said}", output.status).into())
 }

@@ -10,9 +10,14 @@ use forebay_loadgen::quotes::Quotes;
 use forebay_loadgen::usage::Usage;
 use questdb::QuestDb;
 
+use super::allocated;
 use super::contender::{Contender, Load, drive};
 use super::figures::Figures;
+use super::full;
+use super::idle;
 use super::logs;
+use super::many::Crowd;
+use super::neighbour;
 use super::official::{Columns, Rows};
 use super::ours::Ours;
 use super::outage;
@@ -42,6 +47,12 @@ pub struct Job {
     /// Flush every batch instead of publishing it (ours; the official client always does).
     #[arg(long)]
     flush: bool,
+    /// Threads that produce.
+    #[arg(long, default_value_t = 1)]
+    producers: u64,
+    /// Measure what a turn of an idle shard costs as well (ours).
+    #[arg(long)]
+    idle: bool,
     /// Sync every append (local logs).
     #[arg(long)]
     sync: bool,
@@ -62,6 +73,18 @@ enum What {
     Drain,
     /// Batches without a server until they are refused.
     Outage,
+    /// Batches onto a disk without room.
+    Full,
+    /// Open what that left, on the disk that has no room, and deliver it.
+    Reopen,
+    /// Requests for memory by frame, without kernel and network.
+    Allocations,
+    /// Writes and syncs through the page cache until it is killed.
+    Neighbour,
+    /// Leave a local log of so many rows.
+    LogFill,
+    /// Open it and read what is in it.
+    LogOpen,
     /// Direct writes of as many bytes as the rows have.
     RawWrite,
     /// Direct reads of all files in the directory.
@@ -95,6 +118,15 @@ impl Job {
             What::Outage => {
                 self.with(|contender| outage::measure(contender, self.batch, &self.dir))?
             }
+            What::Full => self.with(|contender| full::send(contender, self.batch, &self.dir))?,
+            What::Reopen => full::reopen(self.who, &self.conf)?,
+            What::Allocations => allocated::measure(self.how, self.batch)?,
+            What::Neighbour => {
+                neighbour::run(&self.dir)?;
+                Figures::default()
+            }
+            What::LogFill => logs::fill(self.who, &self.dir, self.load())?,
+            What::LogOpen => logs::open(self.who, &self.dir)?,
             What::RawWrite => raw::write(&self.dir, self.rows)?,
             What::RawRead => raw::read(&self.dir)?,
             What::Log => logs::measure(self.who, &self.dir, self.load(), self.sync, &self.conf)?,
@@ -129,7 +161,30 @@ impl Job {
 
     fn flow(&self) -> Result<Figures, Box<dyn Error>> {
         let load = self.load();
-        self.with(|contender| drive(contender, load))
+        if self.producers > 1 {
+            let crowd = Crowd {
+                producers: self.producers,
+                batch: self.batch,
+                rows: self.rows,
+            };
+            return match self.who {
+                Who::Ours => crowd.ours(&self.conf, self.how),
+                _ => crowd.official(&self.conf),
+            };
+        }
+        let quotes = Quotes::new(FIRST_NS);
+        if self.who != Who::Ours {
+            return self.with(|contender| drive(contender, load));
+        }
+        let mut ours = Ours::connect(&self.conf, &quotes, self.how, self.flush)?;
+        let turns = ours.stats();
+        let mut figures = drive(&mut ours, load)?;
+        let turns = idle::Turns::between(turns, ours.stats());
+        ours.close()?;
+        if self.idle {
+            turns.tell(&self.conf, load.rows, &mut figures)?;
+        }
+        Ok(figures)
     }
 
     /// Everything is in files when this returns, synced or not.

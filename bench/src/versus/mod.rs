@@ -14,25 +14,37 @@
 //! | `job` | what the child does |
 //! | `contender` | driving one, closed or open loop |
 //! | `ours`, `official`, `logs`, `raw` | the contenders |
-//! | `outage` | how much is kept without a server |
+//! | `many` | several producers at once |
+//! | `outage`, `full` | what a sender does without a server, and without room |
+//! | `disk`, `neighbour` | disks of a measurement's own, and who else writes to one |
+//! | `rings` | what the size of an intake ring does |
+//! | `allocated` | requests for memory by a frame |
+//! | `idle` | what a spinning shard's idle turns cost |
 //! | `server` | the sink in a process of its own |
 //! | `figures`, `results` | numbers |
 //! | `verdict` | a line of the table |
 //! | `machine` | what it ran beside |
 
+mod allocated;
 mod claims;
 mod contender;
+mod disk;
 mod entry;
 mod figures;
+mod full;
+mod idle;
 mod job;
 mod logs;
 mod machine;
+mod many;
+mod neighbour;
 mod official;
 mod ours;
 mod outage;
 mod plan;
 mod raw;
 mod results;
+pub mod rings;
 mod server;
 mod verdict;
 
@@ -43,10 +55,12 @@ use std::time::Instant;
 
 use serde_json::json;
 
+pub use disk::OnDisk;
 pub use job::Job;
 
 use entry::Place;
 use machine::Busy;
+use plan::Bout;
 use results::Results;
 
 /// Options of `forebay-bench versus`.
@@ -60,6 +74,10 @@ pub struct VersusOptions {
     pub rows: u64,
     /// Length of a latency measurement.
     pub seconds: f64,
+    /// Shards of our engine, where there are several producers.
+    pub shards: u64,
+    /// Left out is what takes long.
+    pub quick: bool,
     /// Where slots go (must be on a disk) instead of here.
     pub dir: Option<PathBuf>,
     /// Where to write the lines as JSON.
@@ -73,6 +91,8 @@ impl Default for VersusOptions {
             only: None,
             rows: 6_000_000,
             seconds: 2.0,
+            shards: 1,
+            quick: false,
             dir: None,
             json: None,
         }
@@ -86,12 +106,71 @@ pub fn run(options: &VersusOptions) -> Result<(String, bool), Box<dyn Error>> {
     if bouts.is_empty() {
         return Err("no bout has such a name".into());
     }
+    let (bouts, notes) = possible(bouts);
     let here = PathBuf::from(".");
-    let mut place = Place::new(options.dir.as_ref().unwrap_or(&here), plan::backlogs())?;
-    let (mut results, mut others) = (Results::default(), Vec::new());
+    let mut place = Place::new(
+        options.dir.as_ref().unwrap_or(&here),
+        plan::backlogs(options),
+    )?;
     let begun = Instant::now();
+    let (results, others) = rounds(options, &bouts, &mut place)?;
+    let lines = claims::lines(&results);
+    let mut said = format!(
+        "{machine}; {} rounds in {:.0} s, others kept {others:.2} cores busy (median)\n\n{}\n",
+        options.rounds,
+        begun.elapsed().as_secs_f64(),
+        verdict::HEAD
+    );
+    for line in &lines {
+        writeln!(said, "{}", line.to_markdown())?;
+    }
+    let asked = lines.iter().filter_map(verdict::Line::met);
+    let (met, missed): (Vec<bool>, Vec<bool>) = asked.partition(|met| *met);
+    writeln!(said, "\n{} targets met, {} missed", met.len(), missed.len())?;
+    for told in lines.iter().filter_map(verdict::Line::to_complaint) {
+        writeln!(said, "{told}")?;
+    }
+    for note in &notes {
+        writeln!(said, "{note}")?;
+    }
+    if let Some(path) = &options.json {
+        let report = json!({
+            "machine": machine,
+            "others_cores_busy": others,
+            "rows": lines.iter().map(verdict::Line::to_json).collect::<Vec<_>>(),
+            "not_measured": notes,
+            "measurements": results.to_json(),
+        });
+        std::fs::write(path, format!("{report:#}\n"))?;
+    }
+    Ok((said, missed.is_empty()))
+}
+
+/// The bouts that this machine can have, and a note for each of the others.
+fn possible(bouts: Vec<Bout>) -> (Vec<Bout>, Vec<String>) {
+    let (mut can, mut notes) = (Vec::new(), Vec::new());
+    for bout in bouts {
+        match bout.obstacle() {
+            None => can.push(bout),
+            Some(why) => notes.push(format!("not measured: {} ({why})", bout.name)),
+        }
+    }
+    (can, notes)
+}
+
+/// Measures; answers how many cores others kept busy as well.
+fn rounds(
+    options: &VersusOptions,
+    bouts: &[Bout],
+    place: &mut Place,
+) -> Result<(Results, f64), Box<dyn Error>> {
+    // The first measurement of a run meets a cold program and a cold disk: it counts for nobody.
+    if let Some(first) = bouts.first().and_then(|bout| bout.entries.first()) {
+        place.run(first)?;
+    }
+    let (mut results, mut others) = (Results::default(), Vec::new());
     for round in 0..options.rounds {
-        for bout in bouts.iter().filter(|bout| round == 0 || !bout.once) {
+        for bout in bouts.iter().filter(|bout| round < bout.rounds_max) {
             eprintln!("round {} of {}: {}", round + 1, options.rounds, bout.name);
             let mut entries: Vec<_> = bout.entries.iter().collect();
             if round % 2 == 1 {
@@ -107,29 +186,7 @@ pub fn run(options: &VersusOptions) -> Result<(String, bool), Box<dyn Error>> {
     }
     others.sort_by(f64::total_cmp);
     let others = others.get(others.len() / 2).copied().unwrap_or(f64::NAN);
-    let lines = claims::lines(&results);
-    let mut said = format!(
-        "{machine}; {} rounds in {:.0} s, others kept {others:.2} cores busy (median)\n\n{}\n",
-        options.rounds,
-        begun.elapsed().as_secs_f64(),
-        verdict::HEAD
-    );
-    for line in &lines {
-        writeln!(said, "{}", line.to_markdown())?;
-    }
-    let asked = lines.iter().filter_map(verdict::Line::met);
-    let (met, missed): (Vec<bool>, Vec<bool>) = asked.partition(|met| *met);
-    writeln!(said, "\n{} targets met, {} missed", met.len(), missed.len())?;
-    if let Some(path) = &options.json {
-        let report = json!({
-            "machine": machine,
-            "others_cores_busy": others,
-            "rows": lines.iter().map(verdict::Line::to_json).collect::<Vec<_>>(),
-            "measurements": results.to_json(),
-        });
-        std::fs::write(path, format!("{report:#}\n"))?;
-    }
-    Ok((said, missed.is_empty()))
+    Ok((results, others))
 }
 
 /// The server of a measurement, in this process; ends when standard input does.

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::ops::Range;
 use std::time::Duration;
 
-use forebay::{Engine, Producer, Receipt, Stage};
+use forebay::{Engine, Producer, Receipt, Stage, Stats};
 use forebay_loadgen::feed::{Feed, Way};
 use forebay_loadgen::quotes::Quotes;
 
@@ -47,6 +47,11 @@ impl<'a> Ours<'a> {
             Err(forebay::Error::NotDrained { .. }) => Ok(()),
             ended => ended,
         }
+    }
+
+    /// The counters.
+    pub(super) fn stats(&self) -> Stats {
+        self.engine.stats()
     }
 
     /// Waits until what was handed over is in the files of the slot.

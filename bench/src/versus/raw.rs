@@ -88,13 +88,27 @@ pub(super) fn segments(dir: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(files)
 }
 
+/// All files below `dir`.
+fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            found.extend(files(&entry.path())?);
+        } else {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
 /// Writes the files out and drops them from the page cache.
 pub(super) fn evict(dir: &Path) -> Result<(), Box<dyn Error>> {
     let synced = Command::new("sync").arg("-f").arg(dir).status()?;
     if !synced.success() {
         return Err("sync -f failed".into());
     }
-    for file in segments(dir)? {
+    for file in files(dir)? {
         let input = format!("if={}", file.display());
         let dropped = Command::new("dd")
             .args([&input, "iflag=nocache", "count=0", "status=none"])

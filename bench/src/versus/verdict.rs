@@ -35,6 +35,8 @@ pub(super) struct Line {
     pub(super) unit: &'static str,
     pub(super) target: Target,
     pub(super) pairs: Vec<Pair>,
+    /// Why it may miss its target, where that is known.
+    pub(super) reason: Option<&'static str>,
 }
 
 impl Line {
@@ -90,7 +92,32 @@ impl Line {
             "ours": spread(self.ours()),
             "theirs": self.theirs().map(spread),
             "rounds": self.pairs.len(),
+            "reason": self.reason.filter(|_| self.met() == Some(false)),
         })
+    }
+
+    /// What a line that misses its target adds below the table: by how much, and why.
+    pub(super) fn to_complaint(&self) -> Option<String> {
+        if self.met()? {
+            return None;
+        }
+        let (measured, limit) = match self.target {
+            Target::None => return None,
+            Target::AtLeast(limit) | Target::AtMost(limit) => {
+                (format!("{}x", ratio_text(self.ratio()?.median)), limit)
+            }
+            Target::OursAtLeast(limit) | Target::OursAtMost(limit) => {
+                (number_text(self.ours().median), limit)
+            }
+        };
+        let why = self.reason.unwrap_or("no profile of it yet");
+        let Self {
+            name, peer, unit, ..
+        } = self;
+        let limit = number_text(limit);
+        Some(format!(
+            "- {name} ({unit}, {peer}): {measured}, asked {limit}. {why}."
+        ))
     }
 
     /// A row of a Markdown table; [`HEAD`] is its head.
@@ -167,6 +194,7 @@ mod tests {
             unit: "rows/s",
             target,
             pairs: pairs.iter().map(pair).collect(),
+            reason: Some("the other is older"),
         }
     }
 
@@ -202,5 +230,12 @@ mod tests {
     fn a_line_that_loses_says_so() {
         let lost = line(Target::AtLeast(2.0), &[(1.0, Some(1.0))]).to_markdown();
         assert!(lost.ends_with("| >= 2.00x | **no** |"), "{lost}");
+        let lost = line(Target::AtLeast(2.0), &[(1.0, Some(1.0))]);
+        let told = "- rows (rows/s, official): 1.00x, asked 2.00. the other is older.";
+        assert_eq!(lost.to_complaint().as_deref(), Some(told));
+        assert_eq!(lost.to_json()["reason"], "the other is older");
+        let won = line(Target::AtLeast(2.0), &[(2.0, Some(1.0))]);
+        assert_eq!(won.to_complaint(), None);
+        assert!(won.to_json()["reason"].is_null());
     }
 }

@@ -10,6 +10,13 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
+/// Rings of the default size fit into `intake_total_bytes` so many times: as many as an engine has
+/// producers at most.
+const RINGS_COUNT: u64 = 1024;
+/// Bounds of that default. Entries stay in a ring until they are written, so with a journal 1 MiB
+/// bounds throughput, and above 4 MiB nothing is gained (docs/decisions/0014-ring-size.md).
+const RING_BYTES_DEFAULT: std::ops::RangeInclusive<u64> = MIB..=4 * MIB;
+
 /// Where accepted batches wait until they are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IntakeKeys {
@@ -54,10 +61,10 @@ impl IntakeKeys {
                 Some(absolute)
             }
         };
-        let ring_bytes = ring_bytes(params)?;
         let total_bytes = params
             .size("intake_total_bytes", 4 * KIB, u64::MAX)?
-            .unwrap_or(GIB);
+            .unwrap_or(if has_files { 4 * GIB } else { GIB });
+        let ring_bytes = ring_bytes(params, total_bytes)?;
         if total_bytes < ring_bytes as u64 {
             let reason = format!("{total_bytes} bytes do not hold one ring of {ring_bytes}");
             return Err(Error::config("intake_total_bytes", reason));
@@ -71,9 +78,10 @@ impl IntakeKeys {
     }
 }
 
-fn ring_bytes(params: &mut Params) -> Result<usize, Error> {
+fn ring_bytes(params: &mut Params, total_bytes: u64) -> Result<usize, Error> {
     let key = "intake_ring_bytes";
-    let bytes = params.size(key, 4 * KIB, GIB)?.unwrap_or(MIB);
+    let bytes = params.size(key, 4 * KIB, GIB)?;
+    let bytes = bytes.unwrap_or_else(|| default_ring_bytes(total_bytes));
     match usize::try_from(bytes) {
         Ok(bytes) if bytes.is_power_of_two() => Ok(bytes),
         _ => Err(invalid(
@@ -82,6 +90,13 @@ fn ring_bytes(params: &mut Params) -> Result<usize, Error> {
             "a power of two from 4096 to 1073741824 bytes",
         )),
     }
+}
+
+/// A power of two, since both bounds are.
+fn default_ring_bytes(total_bytes: u64) -> u64 {
+    let share = (total_bytes / RINGS_COUNT).max(1);
+    let power = 1 << share.ilog2();
+    power.clamp(*RING_BYTES_DEFAULT.start(), *RING_BYTES_DEFAULT.end())
 }
 
 #[cfg(test)]
@@ -104,6 +119,27 @@ mod tests {
         assert!(!parse("sf_dir=/x;intake=memory;").unwrap().file);
         let keys = parse("sf_dir=/x;intake=file;intake_dir=/dev/shm/a;").unwrap();
         assert_eq!(keys.dir.as_deref(), Some(Path::new("/dev/shm/a")));
+    }
+
+    #[test]
+    fn a_ring_is_as_large_as_the_bound_on_all_of_1024_allows_up_to_4_mib() {
+        for (keys, ring, total) in [
+            ("", 1 << 20, 1 << 30),
+            ("sf_dir=/x;", 4 << 20, 4 << 30),
+            ("sf_dir=/x;intake=memory;", 4 << 20, 4 << 30),
+            ("sf_dir=/x;intake_total_bytes=1g;", 1 << 20, 1 << 30),
+            ("sf_dir=/x;intake_total_bytes=3g;", 2 << 20, 3 << 30),
+            ("sf_dir=/x;intake_total_bytes=2m;", 1 << 20, 2 << 20),
+            ("sf_dir=/x;intake_total_bytes=1t;", 4 << 20, 1 << 40),
+            ("intake_ring_bytes=8m;", 8 << 20, 1 << 30),
+        ] {
+            let parsed = parse(keys).unwrap();
+            assert_eq!(
+                (parsed.ring_bytes, parsed.total_bytes),
+                (ring, total),
+                "{keys}"
+            );
+        }
     }
 
     #[test]

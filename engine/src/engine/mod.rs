@@ -10,6 +10,7 @@ mod held;
 mod intake;
 mod open;
 mod reconfigure;
+mod reopen;
 #[cfg(any(test, feature = "internals"))]
 pub mod settle;
 mod status;
@@ -42,7 +43,8 @@ pub(crate) use intake::OpenedIntake;
 pub(crate) use close::hand_back;
 #[cfg(any(test, feature = "internals"))]
 pub(crate) use open::open_slot;
-pub(crate) use open::{Outfit, hand_over, new_producer, slot_options};
+pub(crate) use open::{Outfit, hand_over, new_producer};
+pub(crate) use reopen::reopen_slot;
 
 /// Where [`Engine::from_env`] looks.
 const ENV: &str = "QDB_CLIENT_CONF";

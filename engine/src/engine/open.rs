@@ -6,6 +6,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rustls::ClientConfig;
+
 use super::doorway::Opened;
 use super::intake::new_lane;
 use super::succeed::{Plans, plan_succession};
@@ -66,6 +68,8 @@ impl Default for Outfit {
 
 impl Engine {
     pub(crate) fn start(config: Config, outfit: Outfit) -> Result<Self, Error> {
+        let shards = uring::shard_count(&config);
+        uring::probe_locked_memory(shards)?;
         uring::probe()?;
         let tls = uring::tls::client(&config)?;
         if config.sf_dir.is_some() && config.initial_connect == InitialConnect::Off {
@@ -81,7 +85,7 @@ impl Engine {
             );
         }
         let hall = Arc::new(Hall::new(config.events));
-        let names = slot_names(&config);
+        let names = slot_names(&config.sender_id, shards);
         let mut opened = Vec::with_capacity(names.len());
         for (shard, name) in (0..).zip(&names) {
             let name = (shard, name.clone());
@@ -109,29 +113,39 @@ impl Engine {
             orphans: None,
             notifier,
         };
-        let mut tap = outfit.tap;
-        let mut failed = None;
-        for opened in opened {
-            match opened.start(tls.clone(), Arc::clone(&outfit.resolver), tap.take()) {
-                Ok((door, started)) => {
-                    engine.doors.push(door);
-                    running.shards.push(started);
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    break;
-                }
-            }
-        }
+        let outset = (tls, outfit.resolver, outfit.tap);
+        let started = engine.start_shards(&mut running, opened, outset);
         *lock(&engine.running) = Some(running);
-        match failed.map_or_else(|| engine.settle_in(succession), Err) {
-            Ok(()) => Ok(engine),
+        let settled = started
+            .map_err(|error| uring::with_locked_memory(shards, error))
+            .and_then(|()| engine.settle_in(succession));
+        match settled {
+            Ok(()) => {
+                let cores = uring::Placement::here(&engine.config).in_words(shards);
+                tracing::info!(shards, cores, "FB-C011 started");
+                Ok(engine)
+            }
             Err(error) => {
                 // Nothing was accepted: how the threads end adds nothing to why.
                 let _ = engine.finish(Duration::ZERO);
                 Err(error)
             }
         }
+    }
+
+    /// Starts one shard after the other, up to one that cannot be.
+    fn start_shards(
+        &mut self,
+        running: &mut Running,
+        opened: Vec<Opened>,
+        (tls, resolver, mut tap): (Option<Arc<ClientConfig>>, Resolver, Option<Tap>),
+    ) -> Result<(), Error> {
+        for opened in opened {
+            let (door, started) = opened.start(tls.clone(), Arc::clone(&resolver), tap.take())?;
+            self.doors.push(door);
+            running.shards.push(started);
+        }
+        Ok(())
     }
 
     /// Waits until the shards' threads are up and, as configured, connected.
@@ -143,7 +157,7 @@ impl Engine {
             if !gate.is_started()
                 && let Some(error) = gate.ending()
             {
-                return Err(error);
+                return Err(uring::with_locked_memory(self.doors.len(), error));
             }
         }
         self.succeed(stages)?;
@@ -221,11 +235,9 @@ impl Engine {
 }
 
 /// The slots of an engine, by shard: a shard that is alone has the sender's name.
-fn slot_names(config: &Config) -> Vec<String> {
-    let shards = config.shards.count(uring::allowed_cores().len());
-    let base = &config.sender_id;
+fn slot_names(base: &str, shards: usize) -> Vec<String> {
     match shards {
-        1 => vec![base.clone()],
+        1 => vec![base.to_owned()],
         _ => (0..shards).map(|shard| format!("{base}-{shard}")).collect(),
     }
 }

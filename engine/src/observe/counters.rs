@@ -250,6 +250,8 @@ counters! {
     shard_panics,
     /// Times the shard was started again after one.
     shard_restarts,
+    /// Turns of the shard that found nothing to do: it spun.
+    turns_idle,
 }
 
 impl Stats {

@@ -92,11 +92,21 @@ impl SenderError {
     }
 }
 
-/// A change of the connection (protocol.md section 18).
+/// A change of a shard's connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ConnectionEvent {
-    /// The first connection of this engine.
+pub struct ConnectionEvent {
+    /// Number of the shard that has the connection, from 0.
+    pub shard: u32,
+    /// What became of it.
+    pub change: ConnectionChange,
+}
+
+/// What became of a connection (protocol.md section 18).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectionChange {
+    /// The first connection of this shard.
     Connected {
         /// `host:port`.
         endpoint: String,
@@ -181,6 +191,14 @@ pub enum DrainerEvent {
         /// Frames confirmed by this drainer.
         acked: u64,
     },
+    /// What the slot holds of one number of shards was confirmed; frames of the next number follow
+    /// when that is so in all slots of their sender.
+    EraDrained {
+        /// Name of the slot.
+        slot: String,
+        /// Frames confirmed by this drainer.
+        acked: u64,
+    },
     /// The slot can not be delivered and waits for an operator.
     Failed {
         /// Name of the slot.
@@ -208,6 +226,7 @@ impl DrainerEvent {
             | Self::Progress { slot, .. }
             | Self::DurableMismatch { slot, .. }
             | Self::Drained { slot, .. }
+            | Self::EraDrained { slot, .. }
             | Self::Failed { slot, .. }
             | Self::Postponed { slot, .. } => slot,
         }
@@ -230,7 +249,7 @@ pub struct Progress {
 pub enum Event {
     /// An error.
     Error(SenderError),
-    /// A change of the connection.
+    /// A change of a shard's connection.
     Connection(ConnectionEvent),
     /// What became of a slot that another sender left.
     Drainer(DrainerEvent),

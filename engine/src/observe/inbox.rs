@@ -224,7 +224,7 @@ impl Inbox {
 
 #[cfg(test)]
 mod tests {
-    use super::super::event::{Category, Policy};
+    use super::super::event::{Category, ConnectionChange, Policy};
     use super::*;
 
     fn error(n: usize) -> Event {
@@ -234,13 +234,17 @@ mod tests {
 
     fn connected(endpoint: &str) -> Event {
         let endpoint = endpoint.to_owned();
-        Event::Connection(ConnectionEvent::Connected { endpoint })
+        let change = ConnectionChange::Connected { endpoint };
+        Event::Connection(ConnectionEvent { shard: 0, change })
     }
 
     fn text(notice: &Notice) -> &str {
         match notice {
             Notice::Error(error) => &error.message,
-            Notice::Connection(ConnectionEvent::Connected { endpoint }) => endpoint,
+            Notice::Connection(ConnectionEvent {
+                change: ConnectionChange::Connected { endpoint },
+                ..
+            }) => endpoint,
             other => panic!("{other:?}"),
         }
     }

@@ -1,10 +1,13 @@
 //! The default handler: one log line an event, with the ids that docs/operations.md lists.
 
-use super::event::{Category, ConnectionEvent, DrainerEvent, Policy, SenderError};
+use super::event::{
+    Category, ConnectionChange, ConnectionEvent, DrainerEvent, Policy, SenderError,
+};
 
 /// Logs an error; `repeats` more of its kind were counted since the last line.
 pub(super) fn error(error: &SenderError, repeats: u64) {
     let SenderError {
+        shard,
         category,
         policy,
         message,
@@ -16,6 +19,7 @@ pub(super) fn error(error: &SenderError, repeats: u64) {
     let (from, to) = error.frames.unzip();
     if *category == Category::Unflushed {
         tracing::warn!(
+            shard,
             repeats,
             "FB-P001 producer dropped with unpublished rows: {message}"
         );
@@ -23,9 +27,10 @@ pub(super) fn error(error: &SenderError, repeats: u64) {
     }
     match policy {
         Policy::Retriable if *category == Category::Disk => {
-            tracing::error!(repeats, "FB-J001 the disk failed: {message}");
+            tracing::error!(shard, repeats, "FB-J001 the disk failed: {message}");
         }
         Policy::Terminal => tracing::error!(
+            shard,
             ?category,
             status,
             endpoint,
@@ -35,6 +40,7 @@ pub(super) fn error(error: &SenderError, repeats: u64) {
             "FB-E001 the engine takes no more rows: {message}"
         ),
         Policy::Abandoned => tracing::error!(
+            shard,
             ?category,
             status,
             endpoint,
@@ -45,6 +51,7 @@ pub(super) fn error(error: &SenderError, repeats: u64) {
             "FB-E002 DATA_LOSS: rows given up: {message}"
         ),
         Policy::Retriable | Policy::RetriableOther => tracing::warn!(
+            shard,
             ?category,
             status,
             endpoint,
@@ -58,32 +65,55 @@ pub(super) fn error(error: &SenderError, repeats: u64) {
 }
 
 /// Logs a change of the connection.
-pub(super) fn connection(change: &ConnectionEvent, repeats: u64) {
-    match change {
-        ConnectionEvent::Connected { endpoint } => {
-            tracing::info!(endpoint, "FB-N001 connected");
+pub(super) fn connection(event: &ConnectionEvent, repeats: u64) {
+    let shard = event.shard;
+    match &event.change {
+        ConnectionChange::Connected { endpoint } => {
+            tracing::info!(shard, endpoint, "FB-N001 connected");
         }
-        ConnectionEvent::Reconnected { endpoint } => {
-            tracing::info!(endpoint, repeats, "FB-N002 connected again");
+        ConnectionChange::Reconnected { endpoint } => {
+            tracing::info!(shard, endpoint, repeats, "FB-N002 connected again");
         }
-        ConnectionEvent::FailedOver { from, to } => {
-            tracing::info!(from, to, repeats, "FB-N003 connected to another server");
+        ConnectionChange::FailedOver { from, to } => {
+            tracing::info!(
+                shard,
+                from,
+                to,
+                repeats,
+                "FB-N003 connected to another server"
+            );
         }
-        ConnectionEvent::Disconnected { endpoint, cause } => {
-            tracing::info!(endpoint, repeats, "FB-N004 disconnected: {cause}");
+        ConnectionChange::Disconnected { endpoint, cause } => {
+            tracing::info!(shard, endpoint, repeats, "FB-N004 disconnected: {cause}");
         }
-        ConnectionEvent::AttemptFailed {
+        ConnectionChange::AttemptFailed {
             endpoint,
             attempt,
             cause,
         } => {
-            tracing::info!(endpoint, attempt, repeats, "FB-N005 no connection: {cause}");
+            tracing::info!(
+                shard,
+                endpoint,
+                attempt,
+                repeats,
+                "FB-N005 no connection: {cause}"
+            );
         }
-        ConnectionEvent::AllUnreachable { rounds, cause } => {
-            tracing::warn!(rounds, repeats, "FB-N006 no server can be reached: {cause}");
+        ConnectionChange::AllUnreachable { rounds, cause } => {
+            tracing::warn!(
+                shard,
+                rounds,
+                repeats,
+                "FB-N006 no server can be reached: {cause}"
+            );
         }
-        ConnectionEvent::AuthFailed { endpoint, cause } => {
-            tracing::warn!(endpoint, repeats, "FB-N007 credentials refused: {cause}");
+        ConnectionChange::AuthFailed { endpoint, cause } => {
+            tracing::warn!(
+                shard,
+                endpoint,
+                repeats,
+                "FB-N007 credentials refused: {cause}"
+            );
         }
     }
 }
@@ -106,6 +136,11 @@ pub(super) fn drainer(step: &DrainerEvent) {
         DrainerEvent::Drained { slot, acked } => {
             tracing::info!(slot, acked, "FB-O013 orphaned slot drained");
         }
+        DrainerEvent::EraDrained { slot, acked } => tracing::info!(
+            slot,
+            acked,
+            "FB-O017 orphaned slot drained up to another number of shards"
+        ),
         DrainerEvent::Failed {
             slot,
             reason,
@@ -137,24 +172,28 @@ pub(super) fn error_kind(error: &SenderError) -> Option<String> {
         return None;
     }
     let SenderError {
+        shard,
         category,
         policy,
         status,
         endpoint,
         ..
     } = error;
-    Some(format!("{category:?} {policy:?} {status:?} {endpoint}"))
+    Some(format!(
+        "{shard} {category:?} {policy:?} {status:?} {endpoint}"
+    ))
 }
 
 /// What makes two changes of the connection repeats of each other.
-pub(super) fn connection_kind(change: &ConnectionEvent) -> String {
-    match change {
-        ConnectionEvent::Connected { endpoint } => format!("connected {endpoint}"),
-        ConnectionEvent::Reconnected { endpoint } => format!("reconnected {endpoint}"),
-        ConnectionEvent::FailedOver { from, to } => format!("over {from} {to}"),
-        ConnectionEvent::Disconnected { endpoint, .. } => format!("disconnected {endpoint}"),
-        ConnectionEvent::AttemptFailed { endpoint, .. } => format!("attempt {endpoint}"),
-        ConnectionEvent::AllUnreachable { .. } => "unreachable".to_owned(),
-        ConnectionEvent::AuthFailed { endpoint, .. } => format!("auth {endpoint}"),
-    }
+pub(super) fn connection_kind(event: &ConnectionEvent) -> String {
+    let kind = match &event.change {
+        ConnectionChange::Connected { endpoint } => format!("connected {endpoint}"),
+        ConnectionChange::Reconnected { endpoint } => format!("reconnected {endpoint}"),
+        ConnectionChange::FailedOver { from, to } => format!("over {from} {to}"),
+        ConnectionChange::Disconnected { endpoint, .. } => format!("disconnected {endpoint}"),
+        ConnectionChange::AttemptFailed { endpoint, .. } => format!("attempt {endpoint}"),
+        ConnectionChange::AllUnreachable { .. } => "unreachable".to_owned(),
+        ConnectionChange::AuthFailed { endpoint, .. } => format!("auth {endpoint}"),
+    };
+    format!("{} {kind}", event.shard)
 }

@@ -15,7 +15,9 @@ mod tables;
 
 pub(crate) use counters::Counters;
 pub use counters::Stats;
-pub use event::{Category, ConnectionEvent, DrainerEvent, Event, Policy, Progress, SenderError};
+pub use event::{
+    Category, ConnectionChange, ConnectionEvent, DrainerEvent, Event, Policy, Progress, SenderError,
+};
 pub(crate) use fill::FillRate;
 pub(crate) use histogram::Histogram;
 pub use histogram::LatencyHistogram;

@@ -211,22 +211,20 @@ impl Desk {
         }
     }
 
-    fn handle_change(&mut self, change: ConnectionEvent, now: u64) {
+    fn handle_change(&mut self, event: ConnectionEvent, now: u64) {
         let counters = &self.hall.counters;
         counters.connection_events_delivered.add(1);
         if told(
             &mut self.handlers.connection,
             "connection",
-            &change,
+            &event,
             counters,
         ) {
             return;
         }
-        let due = self
-            .changes
-            .offer(log::connection_kind(&change), change, now);
-        if let Some(change) = due {
-            guarded(|| log::connection(&change, 0));
+        let kind = log::connection_kind(&event);
+        if let Some(event) = self.changes.offer(kind, event, now) {
+            guarded(|| log::connection(&event, 0));
         }
     }
 

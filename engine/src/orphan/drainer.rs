@@ -47,7 +47,7 @@ pub(super) enum Outcome {
     /// Everything is confirmed.
     Drained { acked: u64 },
     /// Everything up to where the job goes is confirmed; more is left.
-    Reached,
+    Reached { acked: u64 },
     /// It was no orphan any more, or somebody holds it.
     Passed,
     /// Trying again cannot help.
@@ -175,7 +175,7 @@ impl Job {
         } else if remains.frames == 0 && remains.untaken == 0 {
             Outcome::Drained { acked }
         } else if self.has_reached(gate) {
-            Outcome::Reached
+            Outcome::Reached { acked }
         } else if let Some(terminal) = gate.terminal() {
             let reason = terminal.to_error().to_string();
             if gate.is_lacking_durable() && self.may_be_granted() {

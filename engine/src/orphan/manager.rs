@@ -1,26 +1,28 @@
 //! Which orphans are drained, and when: one thread that looks at the directory now and then, keeps
-//! up to so many drainers busy, counts and tells.
+//! up to so many drainers busy, counts and tells. Of one sender the frames of an era come before
+//! those of the next ([`order`](super::order)).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::drainer::{Job, Outcome};
+use super::crew::{Crew, News, Task, account, start};
+use super::drainer::Outcome;
+use super::order::{Turn, turns};
 use super::stop::Stop;
 use super::{Obstacle, Orphan, report_failed, scan};
 use crate::config::Config;
 use crate::error::Error;
-use crate::io::sys::{RealFs, block_signals, monotonic_nanos, name_thread, yield_to_others};
+use crate::fsn::Fsn;
+use crate::io::sys::{RealFs, monotonic_nanos};
 use crate::observe::DrainerEvent;
 use crate::router::gate::lock;
 use crate::router::hall::Hall;
+use crate::slot::eras;
 use crate::units::nanos;
-
-/// Time after the deadline of a stop that drainers are waited for: they finish their last writes.
-const GRACE: u64 = 500_000_000;
 
 /// Slots that were given up and could not be marked: left alone, and told once, while this process
 /// lives.
@@ -64,41 +66,29 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 pub(crate) struct Orphans {
     stop: Arc<Stop>,
-    sender: Sender<Message>,
+    bell: Sender<News>,
     thread: JoinHandle<()>,
-}
-
-#[derive(Debug)]
-enum Message {
-    Event(DrainerEvent),
-    Ended { name: String, outcome: Outcome },
-    Stop,
 }
 
 impl Orphans {
     /// Starts the manager's thread.
     pub(crate) fn spawn(plan: Plan) -> Result<Self, Error> {
-        let stop = Arc::new(Stop::new());
-        let (sender, inbox) = channel();
+        let crew = Crew::new(&plan.config, plan.sf_dir.clone(), true);
+        let (stop, bell) = (Arc::clone(&crew.stop), crew.bell());
         let mut manager = Manager {
-            stop: Arc::clone(&stop),
-            sender: sender.clone(),
-            inbox,
+            crew,
             waiting: VecDeque::new(),
-            active: BTreeSet::new(),
             mismatched: BTreeMap::new(),
             orphans: BTreeMap::new(),
+            reached: BTreeMap::new(),
+            queued: false,
             settled: false,
             held: false,
             tried: BTreeSet::new(),
             plan,
         };
         let thread = start("forebay-orp", move || manager.run())?;
-        Ok(Self {
-            stop,
-            sender,
-            thread,
-        })
+        Ok(Self { stop, bell, thread })
     }
 
     /// Asks the drainers to end: those that are not done at `deadline` (monotonic) leave their
@@ -106,7 +96,7 @@ impl Orphans {
     pub(crate) fn stop(&self, deadline: u64) {
         self.stop.ask(deadline);
         // The manager may have ended by itself.
-        let _ = self.sender.send(Message::Stop);
+        let _ = self.bell.send(News::Asked);
     }
 
     /// Whether the manager has ended.
@@ -126,36 +116,19 @@ impl Orphans {
     }
 }
 
-pub(super) fn start(
-    name: &'static str,
-    work: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, Error> {
-    let spawned = std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(move || {
-            name_thread(name);
-            block_signals();
-            work();
-        });
-    spawned.map_err(|source| Error::Unsupported {
-        what: format!("starting thread {name}"),
-        reason: source.to_string(),
-        remedy: "Raise the limit on threads (ulimit -u, pids cgroup)",
-    })
-}
-
 struct Manager {
     plan: Plan,
-    stop: Arc<Stop>,
-    sender: Sender<Message>,
-    inbox: Receiver<Message>,
-    /// Found at the last look, not tried since.
-    waiting: VecDeque<Orphan>,
-    active: BTreeSet<String>,
+    crew: Crew,
+    /// Found at the last look, not tried since: slots, and up to where.
+    waiting: VecDeque<(String, Option<Fsn>)>,
     /// Since when (monotonic) no server grants durable acknowledgements for these.
     mismatched: BTreeMap<String, u64>,
     /// Orphans known to have frames, with their bytes.
     orphans: BTreeMap<String, u64>,
+    /// Up to where an era of these was delivered.
+    reached: BTreeMap<String, Fsn>,
+    /// The last look found slots whose turn comes after others.
+    queued: bool,
     /// The last look found nothing that could be drained.
     settled: bool,
     /// The last look found slots that somebody holds.
@@ -171,7 +144,7 @@ impl Manager {
         let mut next_look = monotonic_nanos();
         // A process that was killed holds its locks until its last write has landed.
         let mut second_look = Some(self.plan.config.lock_retry);
-        while self.stop.deadline().is_none() {
+        while self.crew.stop.deadline().is_none() {
             let now = monotonic_nanos();
             if now >= next_look {
                 self.look(first);
@@ -179,7 +152,7 @@ impl Manager {
                 next_look = monotonic_nanos().saturating_add(interval);
             }
             self.launch();
-            let idle = self.active.is_empty() && self.waiting.is_empty();
+            let idle = self.crew.len() == 0 && self.waiting.is_empty();
             let done = idle
                 && match self.plan.until {
                     Until::Stopped => false,
@@ -194,10 +167,10 @@ impl Manager {
                 }
             }
             let wait = Duration::from_nanos(next_look.saturating_sub(monotonic_nanos()));
-            match self.inbox.recv_timeout(wait) {
-                Ok(message) => self.take(message),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+            if let Some(news) = self.crew.next(wait)
+                && self.take(news)
+            {
+                next_look = 0;
             }
         }
         self.wind_down();
@@ -205,17 +178,12 @@ impl Manager {
 
     /// Waits for the drainers, within the bound of the stop.
     fn wind_down(&mut self) {
-        let deadline = self.stop.deadline().unwrap_or(0).saturating_add(GRACE);
-        while !self.active.is_empty() {
-            let left = deadline.saturating_sub(monotonic_nanos());
-            match self.inbox.recv_timeout(Duration::from_nanos(left)) {
-                Ok(message) => self.take(message),
-                Err(_) => break,
-            }
+        while let Some(news) = self.crew.last_news() {
+            self.take(news);
         }
-        for slot in std::mem::take(&mut self.active) {
+        for slot in self.crew.slots() {
             (self.plan.audience)(DrainerEvent::Postponed {
-                slot,
+                slot: slot.to_owned(),
                 cause: "its drainer did not end in time: the slot is locked until it does"
                     .to_owned(),
             });
@@ -225,31 +193,53 @@ impl Manager {
 
     /// Looks at the directory.
     fn look(&mut self, first: bool) {
-        let found = match scan(&RealFs, &self.plan.sf_dir, &self.plan.own) {
+        let sf_dir = &self.plan.sf_dir;
+        let mut found = match scan(&RealFs, sf_dir, &self.plan.own) {
             Ok(found) => found,
             Err(error) => {
-                let sf_dir = self.plan.sf_dir.display();
+                let sf_dir = sf_dir.display();
                 tracing::warn!(%sf_dir, %error, "FB-O002 cannot look for slots of other senders");
                 return;
             }
         };
         if first {
-            report_failed(&self.plan.sf_dir, &found);
+            report_failed(sf_dir, &found);
         }
-        let (mut orphans, mut waiting) = (BTreeMap::new(), VecDeque::new());
         let unmarked = lock(&UNMARKED);
-        self.held = false;
-        for orphan in found {
-            let again = self.plan.until != Until::TriedOnce || !self.tried.contains(&orphan.name);
-            if self.active.contains(&orphan.name) {
-                orphans.insert(orphan.name, orphan.bytes);
-            } else if orphan.obstacle.is_none() {
-                orphans.insert(orphan.name.clone(), orphan.bytes);
-                if again && !unmarked.contains(&self.plan.sf_dir.join(&orphan.name)) {
-                    waiting.push_back(orphan);
-                }
-            } else {
-                self.held |= orphan.obstacle == Some(Obstacle::Held);
+        for orphan in &mut found {
+            if self.crew.has(&orphan.name) {
+                // Held by ourselves.
+                orphan.obstacle = None;
+            } else if unmarked.contains(&sf_dir.join(&orphan.name)) {
+                orphan.obstacle = Some(Obstacle::Failed);
+            }
+        }
+        // A slot that is gone, or that somebody has, may hold other frames when it comes again.
+        let free = |name: &str| found.iter().any(|o| o.name == name && o.obstacle.is_none());
+        self.reached.retain(|name, _| free(name));
+        // What cannot be read now is the drainer's to report.
+        let noted = |name: &str| eras::read(&RealFs, &sf_dir.join(name)).unwrap_or_default();
+        let mut turns = turns(&found, noted, &self.reached);
+        let (mut orphans, mut waiting) = (BTreeMap::new(), VecDeque::new());
+        (self.held, self.queued) = (false, false);
+        for Orphan {
+            name,
+            bytes,
+            obstacle,
+        } in found
+        {
+            self.held |= obstacle == Some(Obstacle::Held);
+            let turn = turns.remove(&name).unwrap_or(Turn::Never);
+            self.queued |= matches!(turn, Turn::Behind(_));
+            if turn != Turn::Never || unmarked.contains(&sf_dir.join(&name)) {
+                orphans.insert(name.clone(), bytes);
+            }
+            let again = self.plan.until != Until::TriedOnce || !self.tried.contains(&name);
+            if let Turn::Now(until) = turn
+                && again
+                && !self.crew.has(&name)
+            {
+                waiting.push_back((name, until));
             }
         }
         drop(unmarked);
@@ -260,91 +250,74 @@ impl Manager {
 
     /// Starts drainers while there are fewer than wanted.
     fn launch(&mut self) {
-        while self.active.len() < self.plan.config.orphans.drainers_max
-            && let Some(orphan) = self.waiting.pop_front()
+        while !self.crew.is_full()
+            && let Some((slot, until)) = self.waiting.pop_front()
         {
-            let job = Job {
-                config: self.plan.config.clone(),
-                sf_dir: self.plan.sf_dir.clone(),
-                name: orphan.name.clone(),
-                until: None,
+            self.tried.insert(slot.clone());
+            self.crew.hire(Task {
                 once: self.plan.until == Until::TriedOnce,
-                mismatched_since: self.mismatched.get(&orphan.name).copied(),
-                stop: Arc::clone(&self.stop),
-            };
-            let sender = self.sender.clone();
-            let name = orphan.name.clone();
-            self.active.insert(orphan.name.clone());
-            self.tried.insert(orphan.name.clone());
-            let work = move || {
-                yield_to_others();
-                // The manager may have given up waiting for this drainer.
-                let tell = |event| drop(sender.send(Message::Event(event)));
-                let outcome = job.run(&tell);
-                let _ = sender.send(Message::Ended { name, outcome });
-            };
-            if let Err(error) = start("forebay-drn", work) {
-                let cause = error.to_string();
-                self.ended(orphan.name, Outcome::Postponed { cause });
-            }
+                mismatched_since: self.mismatched.get(&slot).copied(),
+                slot,
+                until,
+            });
             self.count();
         }
     }
 
-    fn take(&mut self, message: Message) {
-        match message {
-            Message::Event(event) => (self.plan.audience)(event),
-            Message::Ended { name, outcome } => self.ended(name, outcome),
-            Message::Stop => {}
+    /// Hears what a drainer says; whether the turn of another slot, or era, may have come.
+    fn take(&mut self, news: News) -> bool {
+        match news {
+            News::Event(event) => (self.plan.audience)(event),
+            News::Ended(task, outcome) => return self.ended(task, outcome),
+            News::Asked => {}
         }
+        false
     }
 
-    fn ended(&mut self, slot: String, outcome: Outcome) {
-        self.active.remove(&slot);
+    fn ended(&mut self, task: Task, outcome: Outcome) -> bool {
+        let slot = task.slot;
         if let Outcome::Mismatched { .. } = outcome {
             let since = self.mismatched.entry(slot.clone());
             since.or_insert_with(monotonic_nanos);
         } else {
             self.mismatched.remove(&slot);
         }
-        let counters = &self.plan.hall.counters;
-        let event = match outcome {
-            Outcome::Drained { acked } => {
+        let next = match &outcome {
+            Outcome::Reached { .. } => {
+                self.reached
+                    .extend(task.until.map(|until| (slot.clone(), until)));
+                self.tried.remove(&slot);
+                true
+            }
+            Outcome::Drained { .. } | Outcome::Passed => {
                 self.orphans.remove(&slot);
-                counters.drainers_succeeded.add_shared(1);
-                Some(DrainerEvent::Drained { slot, acked })
+                self.queued && outcome != Outcome::Passed
             }
-            Outcome::Passed | Outcome::Reached => {
+            Outcome::Failed { unmarked: None, .. } => {
                 self.orphans.remove(&slot);
-                None
+                self.queued
             }
-            Outcome::Failed { reason, unmarked } => {
-                let told =
-                    unmarked.is_some() && !lock(&UNMARKED).insert(self.plan.sf_dir.join(&slot));
-                if unmarked.is_none() {
-                    self.orphans.remove(&slot);
+            Outcome::Failed { .. } => {
+                if !lock(&UNMARKED).insert(self.plan.sf_dir.join(&slot)) {
+                    // Another manager of this process has told it.
+                    self.count();
+                    return self.queued;
                 }
-                if !told {
-                    counters.drainers_failed.add_shared(1);
-                }
-                (!told).then_some(DrainerEvent::Failed {
-                    slot,
-                    reason,
-                    unmarked,
-                })
+                self.queued
             }
-            Outcome::Mismatched { cause } => Some(DrainerEvent::DurableMismatch { slot, cause }),
-            Outcome::Postponed { cause } => Some(DrainerEvent::Postponed { slot, cause }),
+            Outcome::Mismatched { .. } | Outcome::Postponed { .. } => false,
         };
+        let event = account(&self.plan.hall.counters, slot, outcome);
         self.count();
         if let Some(event) = event {
             (self.plan.audience)(event);
         }
+        next
     }
 
     fn count(&self) {
         let counters = &self.plan.hall.counters;
-        counters.drainers_active.set(self.active.len() as u64);
+        counters.drainers_active.set(self.crew.len() as u64);
         counters.orphan_slots.set(self.orphans.len() as u64);
         counters.orphan_bytes.set(self.orphans.values().sum());
     }

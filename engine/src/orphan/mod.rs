@@ -1,8 +1,8 @@
 //! Slots that other senders left beside the own one: found, reported and drained in the background
 //! (operations.md O23 to O25, protocol.md section 13.9).
 //!
-//! [`scan()`] looks, [`manager`] decides which slots are drained and when, [`drainer`] does it:
-//! one thread for each slot, with a shard without producers, a ring, a socket and endpoint health
+//! [`scan()`] looks, [`manager`] decides which slots are drained and when, [`order`] whose turn it
+//! is, [`drainer`] does it: one thread for each slot of a [`crew`], with a shard without producers, a ring, a socket and endpoint health
 //! of its own, at the lowest priority. Nothing of this runs on the foreground's shard, and nothing
 //! of it is told as a connection event.
 //!
@@ -12,9 +12,13 @@
 mod scan;
 
 #[cfg(feature = "uring")]
+mod crew;
+#[cfg(feature = "uring")]
 mod drainer;
 #[cfg(feature = "uring")]
 mod manager;
+#[cfg(feature = "uring")]
+mod order;
 #[cfg(feature = "uring")]
 mod stop;
 #[cfg(feature = "uring")]

@@ -9,19 +9,17 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::drainer::{Job, Outcome};
-use super::manager::start;
-use super::stop::Stop;
+use super::crew::{Crew, News, Task, account, start};
+use super::drainer::Outcome;
 use super::{Obstacle, scan};
 use crate::config::Config;
 use crate::error::Error;
 use crate::fsn::Fsn;
 use crate::io::sys::{RealFs, monotonic_nanos};
-use crate::observe::{DrainerEvent, Event};
+use crate::observe::Event;
 use crate::router::gate::Gate;
 use crate::router::hall::Hall;
 use crate::units::nanos;
@@ -30,8 +28,6 @@ use crate::units::nanos;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Pause before a slot is tried again.
 const PAUSE: u64 = 500_000_000;
-/// Time after the deadline of a stop that drainers are waited for.
-const GRACE: Duration = Duration::from_millis(500);
 
 /// A slot of a shard that is no more.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,13 +72,11 @@ impl Successor {
     /// Starts the thread.
     pub(crate) fn spawn(work: Succession) -> Result<Self, Error> {
         let deadline = Arc::new(AtomicU64::new(u64::MAX));
-        let (sender, inbox) = channel();
+        // The foreground waits for these.
+        let crew = Crew::new(&work.config, work.sf_dir.clone(), false);
         let mut walk = Walk {
             deadline: Arc::clone(&deadline),
-            stop: Arc::new(Stop::new()),
-            sender,
-            inbox,
-            active: 0,
+            crew,
             work,
         };
         let thread = start("forebay-suc", move || walk.run())?;
@@ -101,11 +95,6 @@ impl Successor {
     }
 }
 
-enum Message {
-    Event(DrainerEvent),
-    Ended(Left, Outcome),
-}
-
 /// A slot that waits for its drainer.
 struct Due {
     left: Left,
@@ -118,10 +107,7 @@ struct Due {
 struct Walk {
     work: Succession,
     deadline: Arc<AtomicU64>,
-    stop: Arc<Stop>,
-    sender: Sender<Message>,
-    inbox: Receiver<Message>,
-    active: usize,
+    crew: Crew,
 }
 
 impl Walk {
@@ -160,82 +146,54 @@ impl Walk {
                 let gate = &self.work.gates[*shard as usize];
                 gate.counters.fsn_acked.get() >= end.0 || gate.is_over()
             });
-            if confirmed && waiting.is_empty() && self.active == 0 {
+            if confirmed && waiting.is_empty() && self.crew.len() == 0 {
                 return true;
             }
-            match self.inbox.recv_timeout(LOOK_EVERY) {
-                Ok(Message::Event(event)) => self.work.hall.events.push(Event::Drainer(event)),
-                Ok(Message::Ended(left, outcome)) => {
-                    self.active -= 1;
-                    let place = running.iter().position(|due: &Due| due.left == left);
+            match self.crew.next(LOOK_EVERY) {
+                Some(News::Event(event)) => self.work.hall.events.push(Event::Drainer(event)),
+                Some(News::Ended(task, outcome)) => {
+                    let place = running
+                        .iter()
+                        .position(|due: &Due| due.left.name == task.slot);
                     let due = running.swap_remove(place.expect("it was launched"));
                     waiting.extend(self.judge(due, outcome));
                 }
-                Err(_) => {}
+                Some(News::Asked) | None => {}
             }
         }
     }
 
     /// Starts drainers while there are fewer than wanted.
     fn launch(&mut self, waiting: &mut VecDeque<Due>, running: &mut Vec<Due>, now: u64) {
-        let most = self.work.config.orphans.drainers_max.max(1);
-        while self.active < most
+        while !self.crew.is_full()
             && let Some(place) = waiting.iter().position(|due| due.at <= now)
             && let Some(due) = waiting.remove(place)
         {
-            let job = Job {
-                config: self.work.config.clone(),
-                sf_dir: self.work.sf_dir.clone(),
-                name: due.left.name.clone(),
+            self.crew.hire(Task {
+                slot: due.left.name.clone(),
                 until: due.left.until,
                 once: false,
                 mismatched_since: None,
-                stop: Arc::clone(&self.stop),
-            };
-            let (sender, left) = (self.sender.clone(), due.left.clone());
-            let work = move || {
-                let tell = |event| drop(sender.send(Message::Event(event)));
-                let outcome = job.run(&tell);
-                let _ = sender.send(Message::Ended(left, outcome));
-            };
-            self.active += 1;
-            if let Err(error) = start("forebay-drn", work) {
-                let cause = error.to_string();
-                let outcome = Outcome::Postponed { cause };
-                let _ = self.sender.send(Message::Ended(due.left.clone(), outcome));
-            }
+            });
             running.push(due);
         }
     }
 
     /// Tells and counts how a drainer ended; the slot again if it is to be tried once more.
     fn judge(&self, mut due: Due, outcome: Outcome) -> Option<Due> {
-        let slot = due.left.name.clone();
-        let counters = &self.work.hall.counters;
-        let event = match outcome {
-            Outcome::Drained { acked } => {
-                counters.drainers_succeeded.add_shared(1);
-                DrainerEvent::Drained { slot, acked }
-            }
-            Outcome::Reached => return None,
+        let outcome = match outcome {
             Outcome::Passed => return self.passed(due),
-            Outcome::Failed { reason, unmarked } => {
-                counters.drainers_failed.add_shared(1);
-                DrainerEvent::Failed {
-                    slot,
-                    reason,
-                    unmarked,
-                }
-            }
-            Outcome::Mismatched { cause } | Outcome::Postponed { cause } => {
-                due.at = monotonic_nanos() + PAUSE;
-                let again = DrainerEvent::Postponed { slot, cause };
-                self.work.hall.events.push(Event::Drainer(again));
-                return Some(due);
-            }
+            // The servers that will grant it may be on their way.
+            Outcome::Mismatched { cause } => Outcome::Postponed { cause },
+            other => other,
         };
-        self.work.hall.events.push(Event::Drainer(event));
-        None
+        let again = matches!(outcome, Outcome::Postponed { .. });
+        let slot = due.left.name.clone();
+        if let Some(event) = account(&self.work.hall.counters, slot, outcome) {
+            self.work.hall.events.push(Event::Drainer(event));
+        }
+        due.at = monotonic_nanos() + PAUSE;
+        again.then_some(due)
     }
 
     /// A slot that was not taken over. A process that was killed holds its lock until its last
@@ -260,14 +218,10 @@ impl Walk {
 
     /// Waits for the drainers, within the bound of the stop.
     fn wind_down(&mut self) {
-        self.stop.ask(monotonic_nanos());
-        let until = monotonic_nanos() + nanos(GRACE);
-        while self.active > 0 {
-            let left = Duration::from_nanos(until.saturating_sub(monotonic_nanos()));
-            match self.inbox.recv_timeout(left) {
-                Ok(Message::Ended(..)) => self.active -= 1,
-                Ok(Message::Event(event)) => self.work.hall.events.push(Event::Drainer(event)),
-                Err(_) => return,
+        self.crew.stop.ask(monotonic_nanos());
+        while let Some(news) = self.crew.last_news() {
+            if let News::Event(event) = news {
+                self.work.hall.events.push(Event::Drainer(event));
             }
         }
     }

@@ -1,10 +1,12 @@
 //! Draining a directory of slots without an engine: for the command `forebay drain`. Public
 //! through `internals`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::order::{Turn, turns};
 use super::{Obstacle, Orphans, Plan, Until, scan};
 use crate::config::Config;
 use crate::error::Error;
@@ -12,6 +14,7 @@ use crate::io::sys::{RealFs, monotonic_nanos};
 use crate::io::uring;
 use crate::observe::{DrainerEvent, Stats};
 use crate::router::hall::Hall;
+use crate::slot::eras;
 use crate::units::nanos;
 
 /// Time between two looks while something could not be drained.
@@ -35,6 +38,8 @@ pub struct Left {
     pub held: bool,
     /// Whether it is marked as given up.
     pub failed: bool,
+    /// The slot of the same sender that has to be delivered before.
+    pub behind: Option<String>,
 }
 
 impl Drain {
@@ -96,7 +101,13 @@ impl Drain {
 /// The kernel's, of listing the directory.
 pub fn left(sf_dir: &Path) -> std::io::Result<Vec<Left>> {
     let found = scan(&RealFs, sf_dir, &[])?;
+    let noted = |name: &str| eras::read(&RealFs, &sf_dir.join(name)).unwrap_or_default();
+    let mut turns = turns(&found, noted, &BTreeMap::new());
     let left = found.into_iter().map(|orphan| Left {
+        behind: match turns.remove(&orphan.name) {
+            Some(Turn::Behind(other)) => Some(other),
+            _ => None,
+        },
         slot: orphan.name,
         bytes: orphan.bytes,
         held: orphan.obstacle == Some(Obstacle::Held),

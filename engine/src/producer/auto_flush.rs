@@ -5,8 +5,6 @@
 //! the resolution of the kernel's tick.
 
 use super::Producer;
-use super::desk::Desk;
-use super::table::Table;
 use crate::config::AutoFlush;
 use crate::error::Error;
 use crate::io::sys::coarse_nanos;
@@ -72,7 +70,7 @@ impl Producer {
             return false;
         }
         let table = &mut self.desk.tables[self.desk.current];
-        let bytes = table.encoded_len();
+        let bytes = self.tray.encoded_len_of(table);
         let before = std::mem::replace(&mut table.bytes_seen, bytes);
         self.triggers.buffered = self.triggers.buffered - before + bytes;
         self.triggers.buffered >= self.triggers.bytes
@@ -101,8 +99,8 @@ impl Producer {
 
     /// Bytes of the buffered rows as they are encoded (symbols at four bytes each).
     pub fn buffered_bytes(&self) -> usize {
-        let filled = self.desks().flat_map(Desk::filled);
-        filled.map(Table::encoded_len).sum()
+        let tables = self.desks().flat_map(|desk| &desk.tables);
+        tables.map(|table| self.tray.encoded_len_of(table)).sum()
     }
 
     /// For duty cycles: publishes if the oldest buffered row is older than `auto_flush_interval`,

@@ -130,6 +130,7 @@ impl Producer {
 
     /// Changes places with another desk.
     fn swap_with(&mut self, index: usize) {
+        self.put_tray_away();
         let other = &mut self.others[index];
         self.elsewhere += self.desk.rows;
         self.elsewhere -= other.rows;

@@ -9,7 +9,8 @@ mod arrow;
 mod auto_flush;
 mod chunk;
 mod desk;
-mod handles;
+mod ends;
+mod ids;
 mod names;
 mod parts;
 mod plan;
@@ -19,20 +20,21 @@ mod publish;
 mod receipt;
 mod routing;
 mod row;
-mod seen;
 mod setters;
 mod spread;
 mod stamps;
 mod symbols;
 mod table;
 mod timestamp;
+mod tray;
+mod tray_rows;
 
 use std::time::Duration;
 
 pub use chunk::{Chunk, Nulls};
 pub(crate) use desk::Way;
+pub use ids::{ColumnId, Symbol, TableId};
 pub use positions::{PositionWatch, Positions};
-pub use prepared::{ColumnId, Symbol, TableId};
 pub use receipt::Receipt;
 pub use timestamp::{Timestamp, TimestampMicros, TimestampNanos};
 
@@ -44,6 +46,7 @@ use self::plan::Plan;
 use self::routing::Guest;
 use self::stamps::Stamps;
 use self::symbols::Symbols;
+use self::tray::Tray;
 use crate::config::{ProducerKeys, RouteBy};
 use crate::error::Error;
 use crate::io::sys::Home;
@@ -104,8 +107,13 @@ pub struct Producer {
     guest: Option<Guest>,
     /// The last position that was accepted.
     position: Option<u64>,
-    /// Table of the row under construction, or [`TableId::NONE`].
+    /// Table of the row under construction, or [`TableId::NONE`] if there is none or it is on the
+    /// tray.
     open: TableId,
+    /// Table of the last row that did not begin on the tray.
+    last: TableId,
+    /// Rows of the present desk that go to their table together.
+    tray: Tray,
     plan: Plan,
     scratch: Scratch,
     pieces: Pieces,
@@ -136,6 +144,8 @@ impl Producer {
             guest: None,
             position: None,
             open: TableId::NONE,
+            last: TableId::NONE,
+            tray: Tray::default(),
             plan: Plan::default(),
             scratch: Scratch::default(),
             pieces: Pieces::default(),

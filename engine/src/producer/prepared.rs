@@ -8,66 +8,37 @@ use forebay_wire::names;
 use forebay_wire::types::ColumnType;
 
 use super::Producer;
+use super::ids::{ColumnId, Symbol, TableId};
 use super::names::{check_column, check_symbol};
 use super::table::Table;
+use super::tray::Tray;
 use crate::error::Error;
 
-/// A table, from [`Producer::prepare`].
-///
-/// Desk and place in one number, so that one comparison tells whether a column belongs to the
-/// open row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct TableId(u64);
-
-impl TableId {
-    /// No table of any producer.
-    pub(super) const NONE: Self = Self(u64::MAX);
-
-    pub(super) fn new(owner: u32, place: usize) -> Self {
-        let place = u32::try_from(place).expect("tables are bounded");
-        Self(u64::from(owner) << 32 | u64::from(place))
-    }
-
-    /// The desk that gave it.
-    #[inline]
-    pub(super) fn owner(self) -> u32 {
-        u32::try_from(self.0 >> 32).expect("32 bits")
-    }
-
-    /// Its place at that desk.
-    #[inline]
-    pub(super) fn place(self) -> usize {
-        usize::try_from(self.0 & u64::from(u32::MAX)).expect("32 bits")
-    }
-}
-
-/// A column of a table, from [`Producer::prepare_column`].
-///
-/// Two numbers, which travel in registers; the type is the column's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ColumnId {
-    pub(super) table: TableId,
-    pub(super) index: u16,
-}
-
-/// A symbol, from [`Producer::intern`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Symbol {
-    pub(super) owner: u32,
-    pub(super) id: u32,
-}
-
 macro_rules! put {
-    ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) $($column:ident)|*, $push:expr) => {
+    ($(#[$doc:meta])* $name:ident($value:ident: $ty:ty) $column:ident, cell $cell:expr,
+     $push:expr) => {
+        put!(
+            $(#[$doc])* $name($value: $ty) $column,
+            tray |tray: &mut Tray, column| {
+                tray.put(column, |column| column.is(ColumnType::$column), $cell)
+            },
+            $push);
+    };
+    ($(#[$doc:meta])* $name:ident($value:ident: $ty:ty) $column:ident, tray $on_tray:expr,
+     $push:expr) => {
         $(#[$doc])*
         #[inline]
-        pub fn $name(&mut self, column: ColumnId, $($arg: $ty),*) -> Result<&mut Self, Error> {
+        pub fn $name(&mut self, column: ColumnId, $value: $ty) -> Result<&mut Self, Error> {
+            if ($on_tray)(&mut self.tray, column) {
+                return Ok(self);
+            }
             let push = $push;
-            let fits = |buffer: &ColumnBuffer| {
-                matches!(buffer.column_type(), $(ColumnType::$column)|*)
-            };
-            self.put(column, fits, move |buffer| { push(buffer, $($arg),*); Ok(()) })
+            let fits = |buffer: &ColumnBuffer| buffer.column_type() == ColumnType::$column;
+            self.put(column, fits, move |buffer| { push(buffer, $value); Ok(()) })
         }
+    };
+    ($(#[$doc:meta])* $name:ident($value:ident: $ty:ty) $column:ident, $push:expr) => {
+        put!($(#[$doc])* $name($value: $ty) $column, tray |_: &mut Tray, _| false, $push);
     };
 }
 
@@ -88,6 +59,7 @@ impl Producer {
         ty: ColumnType,
     ) -> Result<ColumnId, Error> {
         self.not_in_a_row()?;
+        self.put_tray_away();
         if ty == ColumnType::LongArray {
             return Err(Error::Misuse(
                 "servers store no LONG_ARRAY: use DoubleArray",
@@ -105,10 +77,7 @@ impl Producer {
             place.index_of(name, ty, |name| check_column(name, limit))
         };
         match known {
-            Ok(index) => Ok(ColumnId {
-                table,
-                index: u16::try_from(index).expect("columns are bounded"),
-            }),
+            Ok(place) => Ok(ColumnId::new(table, place, ty)),
             Err(reason) => Err(Error::Row {
                 table: place.name.clone(),
                 column: name.to_owned(),
@@ -147,6 +116,8 @@ impl Producer {
         for name in tables {
             self.go_to_table(name)?;
         }
+        self.put_tray_away();
+        self.tray.warm();
         self.at_each_desk(|this| this.warm_desk(rows));
         Ok(())
     }
@@ -181,6 +152,12 @@ impl Producer {
     #[inline]
     pub fn row(&mut self, table: TableId) -> Result<&mut Self, Error> {
         self.home.check()?;
+        if self.tray.begin(table) {
+            let desk = &mut *self.desk;
+            desk.current = table.place();
+            desk.symbol_mark = desk.symbols.mark();
+            return Ok(self);
+        }
         let mut table = table;
         if self.row_open() || table.owner() != self.desk.id {
             table = self.visit(table)?;
@@ -203,7 +180,7 @@ impl Producer {
         // The buffer says what fits, not the handle, though they agree: `push` asks it the same
         // once more, and the compiler sees that.
         let desk = &mut *self.desk;
-        match desk.tables[desk.current].slot(column.index) {
+        match desk.tables[desk.current].slot(column.place()) {
             Some(buffer) if fits(buffer) => match push(buffer) {
                 Ok(()) => Ok(self),
                 Err(error) => self.refuse_value(column, error),
@@ -221,7 +198,8 @@ impl Producer {
     // What follows is off the way of a row that is taken: kept out of line, and the last thing that
     // its caller does, so that the way itself saves no registers.
 
-    /// A column of another desk, or of none that is open.
+    /// A column of another desk, of a row on the tray that does not fit there, or of none that is
+    /// open.
     #[cold]
     fn put_as_guest(
         &mut self,
@@ -229,6 +207,9 @@ impl Producer {
         fits: impl Fn(&ColumnBuffer) -> bool,
         push: impl FnOnce(&mut ColumnBuffer) -> Result<(), PushError>,
     ) -> Result<&mut Self, Error> {
+        if self.take_row_off_tray() && self.is_here(column) {
+            return self.put(column, fits, push);
+        }
         match self.visiting_column(column) {
             Some(local) => self.put(local, fits, push),
             None => self.misplaced(),
@@ -259,7 +240,7 @@ impl Producer {
 
     fn column_name(&self, column: ColumnId) -> String {
         let columns = &self.desk.tables[self.desk.current].columns;
-        columns[usize::from(column.index)].name.clone()
+        columns[column.place()].name.clone()
     }
 
     /// A put that does not belong to the open row.
@@ -278,7 +259,7 @@ impl Producer {
     #[cold]
     fn misput(&mut self, column: ColumnId) -> Result<&mut Self, Error> {
         let table = &self.desk.tables[self.desk.current];
-        let buffer = &table.columns[usize::from(column.index)].buffer;
+        let buffer = &table.columns[column.place()].buffer;
         let reason = if buffer.rows() == table.rows {
             let ty = buffer.column_type();
             format!("is {ty:?} and cannot take this value")
@@ -291,13 +272,18 @@ impl Producer {
     /// A SYMBOL.
     #[inline]
     pub fn put_symbol(&mut self, column: ColumnId, symbol: Symbol) -> Result<&mut Self, Error> {
-        if symbol.owner != self.id || !self.is_here(column) {
-            return self.foreign_symbol(column, symbol);
+        if symbol.owner == self.id
+            && let Some(id) = self.desk.symbols.noted(symbol.id)
+        {
+            let fits = |column: ColumnId| column.is(ColumnType::Symbol);
+            if self.tray.put(column, fits, id.into()) {
+                return Ok(self);
+            }
+            if self.is_here(column) {
+                return self.put_cell(column, id);
+            }
         }
-        match self.desk.symbols.noted(symbol.id) {
-            Some(id) => self.put_cell(column, id),
-            None => self.put_first(column, symbol),
-        }
+        self.put_symbol_elsewhere(column, symbol)
     }
 
     #[inline]
@@ -309,14 +295,28 @@ impl Producer {
         })
     }
 
-    /// A symbol that this batch has not used yet.
+    /// A symbol that this batch has not used yet, and whatever is not taken at once.
     #[inline(never)]
-    fn put_first(&mut self, column: ColumnId, symbol: Symbol) -> Result<&mut Self, Error> {
-        if let Some(id) = self.cell_of_symbol(symbol) {
-            return self.put_cell(column, id);
+    fn put_symbol_elsewhere(
+        &mut self,
+        column: ColumnId,
+        symbol: Symbol,
+    ) -> Result<&mut Self, Error> {
+        let is_own = symbol.owner == self.id;
+        if !is_own || !self.tray.takes(column, ColumnType::Symbol) {
+            self.put_tray_away();
         }
-        let name = self.column_name(column);
-        Err(self.refuse_symbol(&name))
+        if !is_own || !(self.tray.is_open() || self.is_here(column)) {
+            return self.foreign_symbol(column, symbol);
+        }
+        let Some(id) = self.cell_of_symbol(symbol) else {
+            let name = self.column_name(column);
+            return Err(self.refuse_symbol(&name));
+        };
+        if self.tray.put(column, |_| true, id.into()) {
+            return Ok(self);
+        }
+        self.put_cell(column, id)
     }
 
     /// The id of a symbol of this producer, noted as used; `None` if the slot has no room for it.
@@ -350,19 +350,28 @@ impl Producer {
 
     put!(
         /// A BOOLEAN.
-        put_bool(value: bool) Boolean, ColumnBuffer::push_bool);
+        put_bool(value: bool) Boolean, cell value.into(), ColumnBuffer::push_bool);
     put!(
         /// A BYTE.
-        put_i8(value: i8) Byte, ColumnBuffer::push_i8);
+        put_i8(value: i8) Byte, cell value.cast_unsigned().into(), ColumnBuffer::push_i8);
     put!(
         /// A SHORT.
-        put_i16(value: i16) Short, ColumnBuffer::push_i16);
+        put_i16(value: i16) Short, cell value.cast_unsigned().into(), ColumnBuffer::push_i16);
     put!(
         /// An INT.
-        put_i32(value: i32) Int, ColumnBuffer::push_i32);
+        put_i32(value: i32) Int, cell value.cast_unsigned().into(), ColumnBuffer::push_i32);
     /// A LONG, DATE, TIMESTAMP or `TIMESTAMP_NANOS`, in the column's unit.
     #[inline]
     pub fn put_i64(&mut self, column: ColumnId, value: i64) -> Result<&mut Self, Error> {
+        let fits = |column: ColumnId| {
+            column.is(ColumnType::Long)
+                || column.is(ColumnType::TimestampNanos)
+                || column.is(ColumnType::Timestamp)
+                || column.is(ColumnType::Date)
+        };
+        if self.tray.put(column, fits, value.cast_unsigned()) {
+            return Ok(self);
+        }
         self.put(column, ColumnBuffer::takes_i64, |buffer| {
             buffer.push_i64(value);
             Ok(())
@@ -371,10 +380,10 @@ impl Producer {
 
     put!(
         /// A FLOAT.
-        put_f32(value: f32) Float, ColumnBuffer::push_f32);
+        put_f32(value: f32) Float, cell value.to_bits().into(), ColumnBuffer::push_f32);
     put!(
         /// A DOUBLE.
-        put_f64(value: f64) Double, ColumnBuffer::push_f64);
+        put_f64(value: f64) Double, cell value.to_bits(), ColumnBuffer::push_f64);
     put!(
         /// A VARCHAR.
         put_str(value: &str) Varchar, ColumnBuffer::push_str);
@@ -383,7 +392,7 @@ impl Producer {
         put_binary(value: &[u8]) Binary, ColumnBuffer::push_bytes);
     put!(
         /// A CHAR: one UTF-16 code unit.
-        put_char(value: u16) Char, ColumnBuffer::push_char);
+        put_char(value: u16) Char, cell value.into(), ColumnBuffer::push_char);
     put!(
     /// A UUID.
     put_uuid(value: u128) Uuid, |buffer: &mut ColumnBuffer, value: u128| {
@@ -396,7 +405,7 @@ impl Producer {
         put_long256(words: [u64; 4]) Long256, ColumnBuffer::push_long256);
     put!(
         /// An IPv4 address as a number.
-        put_ipv4(value: u32) Ipv4, ColumnBuffer::push_ipv4);
+        put_ipv4(value: u32) Ipv4, cell value.into(), ColumnBuffer::push_ipv4);
 
     /// A GEOHASH of `precision` bits (1 to 60).
     pub fn put_geohash(

@@ -108,6 +108,7 @@ impl Producer {
 
     #[inline]
     fn hand_over(&mut self, limit: Duration) -> Result<(), Error> {
+        self.put_tray_away();
         if self.elsewhere > 0 {
             return self.hand_over_everywhere(limit);
         }

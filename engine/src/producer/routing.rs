@@ -5,7 +5,7 @@
 //! handle is at its fastest at its own desk.
 
 use super::Producer;
-use super::prepared::{ColumnId, TableId};
+use super::ids::{ColumnId, TableId};
 use crate::config::RouteBy;
 use crate::error::Error;
 use crate::router::route::shard_of;
@@ -77,6 +77,8 @@ impl Producer {
         self.go_to_table(&name)?;
         let local = self.desk.tables[self.desk.current].id;
         self.guest = Some(Guest { table, local });
+        // Its columns are looked up row by row, for which a tray is of no use.
+        self.last = TableId::NONE;
         Ok(local)
     }
 
@@ -92,13 +94,14 @@ impl Producer {
             .iter()
             .find(|desk| desk.id == column.table.owner())?;
         let theirs = &owner.tables[column.table.place()].columns;
-        let theirs = &theirs[usize::from(column.index)];
+        let theirs = &theirs[column.place()];
         // It was checked when it was prepared.
         let ours = &mut self.desk.tables[guest.local.place()];
         let index = ours.index_of(&theirs.name, theirs.buffer.column_type(), |_| Ok(()));
-        Some(ColumnId {
-            table: guest.local,
-            index: u16::try_from(index.ok()?).ok()?,
-        })
+        Some(ColumnId::new(
+            guest.local,
+            index.ok()?,
+            theirs.buffer.column_type(),
+        ))
     }
 }

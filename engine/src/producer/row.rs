@@ -9,8 +9,9 @@ use forebay_wire::names;
 use forebay_wire::types::ColumnType;
 
 use super::Producer;
+use super::ends::Ends;
+use super::ids::TableId;
 use super::names::{check_column, check_length, same};
-use super::prepared::TableId;
 use super::table::Table;
 use super::timestamp::Timestamp;
 use crate::error::Error;
@@ -32,22 +33,6 @@ impl Producer {
         self.go_to_table(name)?;
         self.begin_row();
         Ok(self)
-    }
-
-    /// Begins a row of the current table.
-    #[inline]
-    pub(super) fn begin_row(&mut self) {
-        let desk = &mut *self.desk;
-        let table = &mut desk.tables[desk.current];
-        table.begin_row();
-        desk.symbol_mark = desk.symbols.mark();
-        self.open = table.id;
-    }
-
-    /// Whether a row is begun and not completed.
-    #[inline]
-    pub(super) fn row_open(&self) -> bool {
-        self.open != TableId::NONE
     }
 
     /// Makes `name` the current table.
@@ -104,15 +89,39 @@ impl Producer {
         found.is_some()
     }
 
-    /// Finds the row's column and pushes a value to it.
+    /// Finds the row's column and gives it a value that has a cell, which `push` pushes.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "a name that is a literal is compared as numbers"
+    )]
+    pub(super) fn set_cell(
+        &mut self,
+        name: &str,
+        ty: ColumnType,
+        cell: u64,
+        push: impl FnOnce(&mut ColumnBuffer),
+    ) -> Result<&mut Self, Error> {
+        if self.tray.set(Ends::of(name.as_bytes()), ty, cell) {
+            return Ok(self);
+        }
+        self.set(name, ty, Some(cell), move |buffer| {
+            push(buffer);
+            Ok(())
+        })
+    }
+
+    /// Finds the row's column and pushes a value to it. Of a type with cells, `cell` is the value,
+    /// or there is none for NULL.
     #[inline]
     pub(super) fn set(
         &mut self,
         name: &str,
         ty: ColumnType,
+        cell: Option<u64>,
         push: impl FnOnce(&mut ColumnBuffer) -> Result<(), PushError>,
     ) -> Result<&mut Self, Error> {
-        if self.row_open() && !name.is_empty() {
+        if self.open != TableId::NONE && !name.is_empty() {
             let table = &mut self.desk.tables[self.desk.current];
             if let Some(buffer) = table.expected(name, ty) {
                 return match push(buffer) {
@@ -121,7 +130,7 @@ impl Producer {
                 };
             }
         }
-        self.set_elsewhere(name, ty, push)
+        self.set_elsewhere(name, ty, cell, push)
     }
 
     #[cold]
@@ -135,8 +144,13 @@ impl Producer {
         &mut self,
         name: &str,
         ty: ColumnType,
+        cell: Option<u64>,
         push: impl FnOnce(&mut ColumnBuffer) -> Result<(), PushError>,
     ) -> Result<&mut Self, Error> {
+        if self.set_on_tray(name, ty, cell) {
+            return Ok(self);
+        }
+        self.put_tray_away();
         if !self.row_open() {
             return Err(Error::Misuse("a column before table()"));
         }
@@ -172,17 +186,22 @@ impl Producer {
 
     /// Takes the row under construction back, if there is one.
     pub fn discard_row(&mut self) {
-        if self.row_open() {
-            let desk = &mut *self.desk;
+        let desk = &mut *self.desk;
+        if self.tray.is_open() {
+            self.tray.drop_row();
+        } else if self.open != TableId::NONE {
             desk.tables[desk.current].drop_row();
-            desk.symbols.rewind(desk.symbol_mark);
             self.open = TableId::NONE;
+        } else {
+            return;
         }
+        desk.symbols.rewind(desk.symbol_mark);
     }
 
     /// Forgets all buffered rows, the one under construction included. Their columns stay known.
     pub fn clear(&mut self) {
         self.discard_row();
+        self.put_tray_away();
         self.at_each_desk(|this| {
             this.desk.symbols.rewind_all();
             this.start_batch();
@@ -200,6 +219,21 @@ impl Producer {
             Timestamp::Micros(value) => (ColumnType::Timestamp, value),
             Timestamp::Nanos(value) => (ColumnType::TimestampNanos, value),
         };
+        if value >= 0 && self.tray.end(ty, value.cast_unsigned()) {
+            return self.end_row_on_tray();
+        }
+        self.end_at_table(timestamp, ty, value)
+    }
+
+    /// Completes a row that is not on the tray, or cannot be completed there.
+    #[inline(never)]
+    fn end_at_table(
+        &mut self,
+        timestamp: Timestamp,
+        ty: ColumnType,
+        value: i64,
+    ) -> Result<(), Error> {
+        self.put_tray_away();
         if !self.row_open() {
             return Err(Error::Misuse("at() before table()"));
         }
@@ -227,6 +261,10 @@ impl Producer {
         if self.options.keys.stamp_at_now {
             return self.at(self.stamp_of_now());
         }
+        if self.tray.end_unstamped() {
+            return self.end_row_on_tray();
+        }
+        self.put_tray_away();
         let table = &mut self.desk.tables[self.desk.current];
         if table.columns_set() == 0 {
             return Err(self.refuse_row("", "a row needs at least one column".to_owned()));

@@ -11,14 +11,33 @@ use super::{Producer, Symbols};
 use crate::error::Error;
 
 macro_rules! setter {
+    ($(#[$doc:meta])* $name:ident $opt:ident($arg:ident: $ty:ty) $column:ident, cell $cell:expr,
+     $push:expr) => {
+        $(#[$doc])*
+        #[inline]
+        pub fn $name(&mut self, name: &str, $arg: $ty) -> Result<&mut Self, Error> {
+            let push = $push;
+            self.set_cell(name, ColumnType::$column, $cell, move |buffer| push(buffer, $arg))
+        }
+
+        setter!($(#[$doc])* or $name $opt($arg: $ty) $column);
+    };
     ($(#[$doc:meta])* $name:ident $opt:ident($($arg:ident: $ty:ty),*) $column:ident, try $push:expr) => {
         $(#[$doc])*
         #[inline]
         pub fn $name(&mut self, name: &str, $($arg: $ty),*) -> Result<&mut Self, Error> {
             let push = $push;
-            self.set(name, ColumnType::$column, move |buffer| push(buffer, $($arg),*))
+            self.set(name, ColumnType::$column, None, move |buffer| push(buffer, $($arg),*))
         }
 
+        setter!($(#[$doc])* or $name $opt($($arg: $ty),*) $column);
+    };
+    ($(#[$doc:meta])* $name:ident $opt:ident($($arg:ident: $ty:ty),*) $column:ident, $push:expr) => {
+        setter!(
+            $(#[$doc])* $name $opt($($arg: $ty),*) $column,
+            try |buffer: &mut ColumnBuffer, $($arg: $ty),*| { ($push)(buffer, $($arg),*); Ok(()) });
+    };
+    ($(#[$doc:meta])* or $name:ident $opt:ident($($arg:ident: $ty:ty),*) $column:ident) => {
         $(#[$doc])*
         ///
         /// `None` is NULL.
@@ -31,39 +50,41 @@ macro_rules! setter {
             }
         }
     };
-    ($(#[$doc:meta])* $name:ident $opt:ident($($arg:ident: $ty:ty),*) $column:ident, $push:expr) => {
-        setter!(
-            $(#[$doc])* $name $opt($($arg: $ty),*) $column,
-            try |buffer: &mut ColumnBuffer, $($arg: $ty),*| { ($push)(buffer, $($arg),*); Ok(()) });
-    };
 }
 
 impl Producer {
     /// A NULL, in a column that is made if this row is the first to name it.
     fn null(&mut self, name: &str, ty: ColumnType) -> Result<&mut Self, Error> {
-        self.set(name, ty, |buffer| {
+        self.set(name, ty, None, |buffer| {
             buffer.push_null();
             Ok(())
         })
     }
 
     /// A SYMBOL: text that repeats, stored once. At most 1 MiB.
-    #[inline]
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "as of set_cell, which has the name from here"
+    )]
     pub fn symbol(&mut self, name: &str, value: &str) -> Result<&mut Self, Error> {
         if !self.row_open() {
             return Err(Error::Misuse("a column before table()"));
         }
         match self.desk.symbols.cell(value) {
-            Some(id) => self.set_cell(name, id),
+            Some(id) => self.set_id(name, id),
             None => self.set_new_symbol(name, value),
         }
     }
 
-    #[inline]
-    fn set_cell(&mut self, name: &str, id: u32) -> Result<&mut Self, Error> {
-        self.set(name, ColumnType::Symbol, |buffer| {
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "as of set_cell, which has the name from here"
+    )]
+    fn set_id(&mut self, name: &str, id: u32) -> Result<&mut Self, Error> {
+        self.set_cell(name, ColumnType::Symbol, id.into(), move |buffer| {
             buffer.push_symbol(id);
-            Ok(())
         })
     }
 
@@ -77,7 +98,7 @@ impl Producer {
             return Err(self.refuse_symbol(column));
         };
         self.desk.symbols.mark_used(id);
-        self.set_cell(column, id)
+        self.set_id(column, id)
     }
 
     /// Leaves the row out: the slot has no room for its symbol.
@@ -126,25 +147,32 @@ impl Producer {
 
     setter!(
         /// A BOOLEAN. There is no NULL in storage: it becomes false.
-        column_bool column_bool_opt(value: bool) Boolean, ColumnBuffer::push_bool);
+        column_bool column_bool_opt(value: bool) Boolean, cell value.into(),
+        ColumnBuffer::push_bool);
     setter!(
         /// A BYTE. There is no NULL in storage: it becomes 0.
-        column_i8 column_i8_opt(value: i8) Byte, ColumnBuffer::push_i8);
+        column_i8 column_i8_opt(value: i8) Byte, cell value.cast_unsigned().into(),
+        ColumnBuffer::push_i8);
     setter!(
         /// A SHORT. There is no NULL in storage: it becomes 0.
-        column_i16 column_i16_opt(value: i16) Short, ColumnBuffer::push_i16);
+        column_i16 column_i16_opt(value: i16) Short, cell value.cast_unsigned().into(),
+        ColumnBuffer::push_i16);
     setter!(
         /// An INT. `i32::MIN` is stored as NULL.
-        column_i32 column_i32_opt(value: i32) Int, ColumnBuffer::push_i32);
+        column_i32 column_i32_opt(value: i32) Int, cell value.cast_unsigned().into(),
+        ColumnBuffer::push_i32);
     setter!(
         /// A LONG. `i64::MIN` is stored as NULL.
-        column_i64 column_i64_opt(value: i64) Long, ColumnBuffer::push_i64);
+        column_i64 column_i64_opt(value: i64) Long, cell value.cast_unsigned(),
+        ColumnBuffer::push_i64);
     setter!(
         /// A FLOAT. NaN is stored as NULL.
-        column_f32 column_f32_opt(value: f32) Float, ColumnBuffer::push_f32);
+        column_f32 column_f32_opt(value: f32) Float, cell value.to_bits().into(),
+        ColumnBuffer::push_f32);
     setter!(
         /// A DOUBLE. NaN is stored as NULL.
-        column_f64 column_f64_opt(value: f64) Double, ColumnBuffer::push_f64);
+        column_f64 column_f64_opt(value: f64) Double, cell value.to_bits(),
+        ColumnBuffer::push_f64);
     setter!(
         /// A VARCHAR.
         column_str column_str_opt(value: &str) Varchar, ColumnBuffer::push_str);
@@ -153,10 +181,12 @@ impl Producer {
         column_binary column_binary_opt(value: &[u8]) Binary, ColumnBuffer::push_bytes);
     setter!(
         /// A CHAR: one UTF-16 code unit. There is no NULL in storage: it becomes 0.
-        column_char column_char_opt(value: u16) Char, ColumnBuffer::push_char);
+        column_char column_char_opt(value: u16) Char, cell value.into(),
+        ColumnBuffer::push_char);
     setter!(
         /// A DATE: milliseconds since the Unix epoch.
-        column_date column_date_opt(millis: i64) Date, ColumnBuffer::push_i64);
+        column_date column_date_opt(millis: i64) Date, cell millis.cast_unsigned(),
+        ColumnBuffer::push_i64);
     setter!(
         /// A UUID by its more and its less significant half.
         column_uuid column_uuid_opt(hi: u64, lo: u64) Uuid,
@@ -166,15 +196,17 @@ impl Producer {
         column_long256 column_long256_opt(words: [u64; 4]) Long256, ColumnBuffer::push_long256);
     setter!(
         /// An IPv4 address. 0.0.0.0 is stored as NULL.
-        column_ipv4 column_ipv4_opt(value: Ipv4Addr) Ipv4,
+        column_ipv4 column_ipv4_opt(value: Ipv4Addr) Ipv4, cell u32::from(value).into(),
         |b: &mut ColumnBuffer, v: Ipv4Addr| b.push_ipv4(u32::from(v)));
     setter!(
         /// A TIMESTAMP column that is not the designated one: microseconds since the Unix epoch.
-        column_ts_micros column_ts_micros_opt(micros: i64) Timestamp, ColumnBuffer::push_i64);
+        column_ts_micros column_ts_micros_opt(micros: i64) Timestamp, cell micros.cast_unsigned(),
+        ColumnBuffer::push_i64);
     setter!(
         /// A `TIMESTAMP_NANOS` column that is not the designated one: nanoseconds since the Unix
         /// epoch.
-        column_ts_nanos column_ts_nanos_opt(nanos: i64) TimestampNanos, ColumnBuffer::push_i64);
+        column_ts_nanos column_ts_nanos_opt(nanos: i64) TimestampNanos, cell nanos.cast_unsigned(),
+        ColumnBuffer::push_i64);
     setter!(
         /// A GEOHASH of `precision` bits (1 to 60); one precision per column and batch.
         column_geohash column_geohash_opt(bits: u64, precision: u8) Geohash,

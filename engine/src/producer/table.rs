@@ -6,8 +6,9 @@ use std::sync::Arc;
 use forebay_wire::encode::ColumnBuffer;
 use forebay_wire::types::ColumnType;
 
+use super::ids::TableId;
 use super::names::same;
-use super::prepared::TableId;
+use super::tray;
 use crate::observe::TableCounters;
 
 /// Most columns of a table block (protocol.md section 10.7).
@@ -45,6 +46,8 @@ pub(super) struct Table {
     pub(super) bytes_seen: usize,
     /// Place of the designated timestamp, `usize::MAX` before a row has had one.
     designated: usize,
+    /// Its rows fit on a tray.
+    has_cells: bool,
 }
 
 impl Table {
@@ -61,6 +64,7 @@ impl Table {
             warm_rows: 0,
             bytes_seen: 0,
             designated: usize::MAX,
+            has_cells: true,
         }
     }
 
@@ -76,6 +80,27 @@ impl Table {
     pub(super) fn designated_type(&self) -> Option<ColumnType> {
         let designated = self.columns.iter().find(|column| column.name.is_empty())?;
         Some(designated.buffer.column_type())
+    }
+
+    /// Place of the designated timestamp, where a row has had one.
+    pub(super) fn designated_place(&self) -> Option<usize> {
+        (self.designated < self.columns.len()).then_some(self.designated)
+    }
+
+    /// Whether rows of these columns fit on a tray.
+    pub(super) fn has_cells(&self) -> bool {
+        self.has_cells
+    }
+
+    /// The column at a place, which a row that comes from a tray has set.
+    pub(super) fn resume(&mut self, place: usize) -> &mut ColumnBuffer {
+        self.set += 1;
+        &mut self.columns[place].buffer
+    }
+
+    /// The next column of the row is expected at `place`.
+    pub(super) fn expect_at(&mut self, place: usize) {
+        self.next = place;
     }
 
     /// How many columns are symbols.
@@ -170,14 +195,14 @@ impl Table {
 
     /// The buffer of a column that this row has not set yet.
     #[inline]
-    pub(super) fn slot(&mut self, index: u16) -> Option<&mut ColumnBuffer> {
+    pub(super) fn slot(&mut self, index: usize) -> Option<&mut ColumnBuffer> {
         let rows = self.rows;
-        let buffer = &mut self.columns.get_mut(usize::from(index))?.buffer;
+        let buffer = &mut self.columns.get_mut(index)?.buffer;
         if buffer.rows() != rows {
             return None;
         }
         self.set += 1;
-        self.next = usize::from(index) + 1;
+        self.next = index + 1;
         Some(buffer)
     }
 
@@ -213,6 +238,7 @@ impl Table {
             name: name.to_owned(),
             buffer,
         });
+        self.has_cells &= ColumnBuffer::has_cells(ty) && self.columns.len() <= tray::COLUMNS_MAX;
         Ok(self.columns.len() - 1)
     }
 
@@ -239,14 +265,23 @@ impl Table {
     #[cold]
     pub(super) fn drop_row(&mut self) {
         let rows = self.rows;
-        self.columns.truncate(self.known);
-        if self.designated >= self.known {
-            self.designated = usize::MAX;
+        if self.columns.len() > self.known {
+            self.forget_new_columns();
         }
         for column in &mut self.columns {
             column.buffer.truncate(rows);
         }
         self.begin_row();
+    }
+
+    fn forget_new_columns(&mut self) {
+        self.columns.truncate(self.known);
+        if self.designated >= self.known {
+            self.designated = usize::MAX;
+        }
+        let has_cells = |column: &Column| ColumnBuffer::has_cells(column.buffer.column_type());
+        self.has_cells =
+            self.columns.len() <= tray::COLUMNS_MAX && self.columns.iter().all(has_cells);
     }
 
     /// A copy with the rows `rows` alone.
@@ -259,6 +294,7 @@ impl Table {
             id: self.id,
             columns: columns.collect(),
             rows: rows.len(),
+            has_cells: self.has_cells,
             ..Self::new(&self.name, Arc::clone(&self.counters))
         }
     }

@@ -259,6 +259,8 @@ impl Shard {
         if worked {
             self.last_work = now;
             self.publish_gauges();
+        } else {
+            self.gate.counters.turns_idle.add(1);
         }
         self.next(io, now)
     }

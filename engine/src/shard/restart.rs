@@ -25,7 +25,7 @@ pub(crate) struct Salvage {
     leavings: Leavings,
     progress: Progress,
     /// First FSN not acked.
-    acked: Fsn,
+    pub(crate) acked: Fsn,
     /// First FSN not seen written: where a slot that holds nothing goes on.
     pub(crate) written: Fsn,
     /// First generation that was not given to any file.

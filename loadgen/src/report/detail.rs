@@ -4,6 +4,7 @@ use forebay::Stats;
 use serde_json::{Value, json};
 
 use super::{grouped, round};
+use crate::allocations::Tally;
 use crate::conf::Promise;
 use crate::series::Sample;
 use crate::session::Session;
@@ -22,6 +23,8 @@ pub struct Detail {
     pub before: Stats,
     /// Memory, disk and switches.
     pub usage: Option<Usage>,
+    /// Requests for memory in steady state, where they are counted.
+    pub allocations: Option<Tally>,
     /// Percent of a core that the shard used while nothing was sent.
     pub idle_cpu_percent: Option<f64>,
     /// The run over time.
@@ -72,6 +75,16 @@ impl Detail {
                 grouped(switches.involuntary),
             ));
         }
+        if let Some(Tally {
+            producer,
+            shard,
+            frames,
+        }) = self.allocations
+        {
+            let text = |count: u64| format!("{} in {} frames", grouped(count), grouped(frames));
+            lines.push(("allocations, producers", text(producer)));
+            lines.push(("allocations, shard", text(shard)));
+        }
         if let Some(percent) = self.idle_cpu_percent {
             lines.push(("CPU of the idle shard", format!("{percent:.1} % of a core")));
         }
@@ -95,6 +108,11 @@ impl Detail {
             "disk_write_bytes": usage.map(|usage| usage.disk_write_bytes),
             "switches_voluntary": usage.map(|usage| usage.switches.voluntary),
             "switches_involuntary": usage.map(|usage| usage.switches.involuntary),
+            "allocations": self.allocations.map(|tally| json!({
+                "producer": tally.producer,
+                "shard": tally.shard,
+                "frames": tally.frames,
+            })),
             "idle_cpu_percent": self.idle_cpu_percent.map(round),
         })
     }

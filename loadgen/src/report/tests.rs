@@ -96,6 +96,7 @@ fn the_keys_are_those_of_the_documentation() {
         "disk_write_bytes",
         "switches_voluntary",
         "switches_involuntary",
+        "allocations",
         "idle_cpu_percent",
     ];
     assert_eq!(keys, expected);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
+use crate::allocations;
 use crate::confirm::{ConfirmLog, ConfirmStage};
 use crate::error::Error;
 use crate::feed::Way;
@@ -121,6 +122,7 @@ pub fn run(options: &RunOptions, stop: &StopFlag) -> Result<Report, Error> {
     };
     let mut session = Session::open(&options.session)?;
     warm_up(options, &quotes, stop, &session)?;
+    let shards = allocations::shard_threads();
     let before = session.engine().stats();
     let latencies_before = session.latencies();
     session.restart_clocks();
@@ -130,6 +132,7 @@ pub fn run(options: &RunOptions, stop: &StopFlag) -> Result<Report, Error> {
     let work = || {
         let job = Job {
             options,
+            shards: &shards,
             quotes: &quotes,
             stop,
             started,
@@ -154,6 +157,7 @@ pub fn run(options: &RunOptions, stop: &StopFlag) -> Result<Report, Error> {
     let detail = Detail {
         before,
         usage: Some(usage),
+        allocations: allocations::is_counting().then_some(sent.allocations),
         idle_cpu_percent: idle(&session, options.idle),
         samples,
         ..describe(options, &session)
@@ -194,6 +198,7 @@ fn warm_up(
     }
     let job = Job {
         options,
+        shards: &[],
         quotes,
         stop,
         started: Instant::now(),

@@ -5,6 +5,7 @@ use std::time::Instant;
 use forebay::{Engine, Producer};
 
 use super::RunOptions;
+use crate::allocations::{self, Tally};
 use crate::confirm::ConfirmLog;
 use crate::cpu;
 use crate::error::Error;
@@ -27,6 +28,8 @@ pub(super) struct Sent {
     pub(super) flush_service: Latencies,
     pub(super) cpu_ns: u64,
     pub(super) switches: Switches,
+    /// From the end of the first tenth on.
+    pub(super) allocations: Tally,
 }
 
 impl Sent {
@@ -39,13 +42,19 @@ impl Sent {
         self.flush_service.add(&other.flush_service);
         self.cpu_ns += other.cpu_ns;
         self.switches.add(other.switches);
+        self.allocations.add(&other.allocations);
     }
 }
+
+/// The first of so many parts of a run makes buffers: allocations are counted after it.
+const WARM_PART: u64 = 10;
 
 /// What all producers share.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub(super) options: &'a RunOptions,
+    /// Kernel ids of the shards' threads.
+    pub(super) shards: &'a [u32],
     pub(super) quotes: &'a Quotes,
     pub(super) stop: &'a StopFlag,
     pub(super) started: Instant,
@@ -112,7 +121,11 @@ impl Job<'_> {
             producer.get(),
         )?;
         let mut sent = Sent::default();
+        let mut steady = None;
         while sent.rows < rows {
+            if steady.is_none() && sent.rows >= rows / WARM_PART {
+                steady = Some(self.asked(index, sent.batches));
+            }
             let mut due_at = None;
             if let Some(pace) = pace {
                 let due = pace.due(sent.rows);
@@ -139,9 +152,28 @@ impl Job<'_> {
             }
             sent.rows += batch;
         }
+        if let Some(before) = steady {
+            let now = self.asked(index, sent.batches);
+            sent.allocations = Tally {
+                producer: now.producer - before.producer,
+                shard: now.shard - before.shard,
+                frames: now.frames - before.frames,
+            };
+        }
         sent.cpu_ns = cpu::thread_cpu_ns();
         sent.switches = thread_switches();
         Ok(sent)
+    }
+
+    /// What the calling producer has asked for, and what the shards have: the first producer
+    /// watches them.
+    fn asked(self, index: u64, frames: u64) -> Tally {
+        let shards = if index == 0 { self.shards } else { &[] };
+        Tally {
+            producer: allocations::own(),
+            shard: allocations::of(shards),
+            frames,
+        }
     }
 
     /// Publishes or flushes the batch; false when a stop came first. Times count from the intended

@@ -9,6 +9,7 @@
 //! | `status` | `ready=0 published=12 slowest_micros=900 frames_acked=11 ... reasons=...`: whether it is ready, batches published, the slowest `flush` of this `publish`, every counter |
 //! | `published` | `published`, when that thread has ended; or `error: ...` |
 //! | `close` | `closed`, or `error: ...` |
+//! | `small_pages` | `small_pages`: the kernel gives this process no huge pages any more |
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -55,6 +56,7 @@ impl Client {
                 engine.close()?;
                 Ok("closed".to_owned())
             }
+            "small_pages" => small_pages(),
             _ => Err(format!("no such command: {line}").into()),
         }
     }
@@ -100,6 +102,15 @@ impl Client {
         write!(line, " reasons={}", status.reasons.join("; "))?;
         Ok(line)
     }
+}
+
+fn small_pages() -> Outcome<String> {
+    // SAFETY: a switch of the process; no pointers.
+    let refused = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
+    if refused != 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    Ok("small_pages".to_owned())
 }
 
 fn main() -> std::io::Result<()> {

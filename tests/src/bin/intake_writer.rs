@@ -1,9 +1,9 @@
 //! Producers at full speed, to be killed: every batch is one numbered row, flushed at once.
 //!
 //! ```text
-//! intake_writer CONNECT_STRING LIFE PRODUCERS PROGRESS_FILE
+//! intake_writer CONNECT_STRING LIFE PRODUCERS PROGRESS_FILE TABLES
 //! ```
-//! It says `open` when it holds the slot. The file has eight bytes for each producer: how many of
+//! Batch n goes to table `rows<n modulo TABLES>`. It says `open` when it holds the slot. The file has eight bytes for each producer: how many of
 //! its batches were flushed, noted after each `flush()`. What is written to a file survives SIGKILL.
 
 use std::error::Error;
@@ -18,11 +18,16 @@ use forebay::{Engine, Producer, TimestampNanos};
 /// Texts of several lengths, so that entries end everywhere in a ring.
 const TEXT: &str = "0123456789abcdefghijklmnopqrstuvwxyz0123456789abcdefghijklmnopqrstuvwxyz";
 
-fn produce(mut rows: Producer, life: i64, id: u64, progress: &File) -> Result<(), forebay::Error> {
+fn produce(
+    mut rows: Producer,
+    (life, id): (i64, u64),
+    tables: u64,
+    progress: &File,
+) -> Result<(), forebay::Error> {
     for n in 0_u64.. {
         let number = i64::try_from(n).unwrap_or(i64::MAX);
         let text = usize::try_from(n * 7 % 72).unwrap_or(0);
-        rows.table("rows")?
+        rows.table(&format!("rows{}", n % tables))?
             .symbol("sym", &format!("S{life}-{}", n % 11))?;
         rows.column_i64("life", life)?;
         rows.column_i64("p", i64::try_from(id).unwrap_or(0))?;
@@ -46,9 +51,10 @@ fn produce(mut rows: Producer, life: i64, id: u64, progress: &File) -> Result<()
 
 fn run() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [conf, life, producers, progress] = arguments.as_slice() else {
-        return Err("intake_writer CONNECT_STRING LIFE PRODUCERS PROGRESS_FILE".into());
+    let [conf, life, producers, progress, tables] = arguments.as_slice() else {
+        return Err("intake_writer CONNECT_STRING LIFE PRODUCERS PROGRESS_FILE TABLES".into());
     };
+    let tables: u64 = tables.parse()?;
     let (life, producers): (i64, u64) = (life.parse()?, producers.parse()?);
     let progress = File::options().write(true).open(progress)?;
     let engine = Engine::connect(conf)?;
@@ -59,7 +65,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     thread::scope(|scope| {
         let work = handles?.into_iter().zip(0..).map(|(rows, id)| {
             let progress = &progress;
-            scope.spawn(move || produce(rows, life, id, progress))
+            scope.spawn(move || produce(rows, (life, id), tables, progress))
         });
         let work: Vec<_> = work.collect();
         for producer in work {

@@ -61,6 +61,19 @@ impl EngineChild {
     pub(crate) fn start(variables: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_engine_client"));
         command.envs(variables.iter().copied());
+        Self::spawn(command)
+    }
+
+    /// Starts it by a command that execs what stands behind its own arguments.
+    pub(crate) fn wrapped(wrapper: &[&str]) -> Self {
+        let (program, arguments) = wrapper.split_first().unwrap();
+        let mut command = Command::new(program);
+        command.args(arguments);
+        command.arg(env!("CARGO_BIN_EXE_engine_client"));
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -12,6 +12,7 @@
 #[path = "../loadgen/mod.rs"]
 mod loadgen;
 mod rig;
+mod shards;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};

@@ -40,7 +40,9 @@ pub(crate) struct Rig {
     dir: tempfile::TempDir,
     pub(crate) address: SocketAddr,
     /// Keys beside the usual ones.
-    more: String,
+    pub(crate) more: String,
+    /// How many tables the batches go to, one after the other.
+    tables: u64,
     /// Of each life and producer, how many batches were flushed.
     flushed: Vec<[u64; LANES]>,
     seed: u64,
@@ -48,7 +50,12 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) fn new(seed: u64, more: &str) -> Self {
+        Self::of_tables(seed, more, 1)
+    }
+
+    pub(crate) fn of_tables(seed: u64, more: &str, tables: u64) -> Self {
         Self {
+            tables,
             dir: loadgen::scratch(),
             address: free_address(),
             more: more.to_owned(),
@@ -105,6 +112,7 @@ impl Rig {
             .arg(self.conf())
             .args([life.to_string(), PRODUCERS.to_string()])
             .arg(progress)
+            .arg(self.tables.to_string())
             .env("FOREBAY_FAULT_DISK_PAUSE_MICROS", pause)
             .stdout(Stdio::piped());
         (Running::start(&mut command), life)
@@ -176,33 +184,17 @@ impl Rig {
         stats
     }
 
-    /// Every batch whose flush had returned is at the server, and each producer's came in order.
+    /// Every batch whose flush had returned is at the server, in every table each producer's came in
+    /// order, and no life's before one of an earlier life.
     pub(crate) fn account(&self) -> Arrived {
         let mut arrived = Arrived::default();
-        let mut next: HashMap<(usize, usize), u64> = HashMap::new();
-        let text = std::fs::read_to_string(self.store().join("rows.ndjson")).unwrap_or_default();
-        for line in text.lines() {
-            let row: serde_json::Value = serde_json::from_str(line).unwrap();
-            let number = |name: &str| row[name].as_u64().unwrap();
-            let index = |name: &str| usize::try_from(number(name)).unwrap();
-            let (life, n) = (index("life"), number("n"));
-            let symbol = format!("S{life}-{}", n % 11);
-            assert_eq!(row["sym"].as_str(), Some(symbol.as_str()));
-            let expected = next.entry((life, index("p"))).or_insert(0);
-            assert!(
-                n <= *expected,
-                "life {life}: batch {n} came when {expected} was due"
-            );
-            if n == *expected {
-                *expected += 1;
-                arrived.rows += 1;
-            } else {
-                arrived.doubled += 1;
-            }
+        let mut came: HashMap<(usize, usize), u64> = HashMap::new();
+        for table in 0..self.tables {
+            self.account_table(table, &mut came, &mut arrived);
         }
         for (life, producers) in self.flushed.iter().enumerate() {
             for (p, flushed) in producers.iter().enumerate() {
-                let came = next.get(&(life, p)).copied().unwrap_or(0);
+                let came = came.get(&(life, p)).copied().unwrap_or(0);
                 assert!(
                     came >= *flushed,
                     "life {life}, producer {p}: {flushed} batches flushed, {came} arrived"
@@ -214,10 +206,52 @@ impl Rig {
         arrived
     }
 
+    /// Adds the batches of one table to those that came.
+    fn account_table(
+        &self,
+        table: u64,
+        came: &mut HashMap<(usize, usize), u64>,
+        arrived: &mut Arrived,
+    ) {
+        let mut next: HashMap<(usize, usize), u64> = HashMap::new();
+        let mut last_life = 0;
+        for row in self.rows_of(table) {
+            let number = |name: &str| row[name].as_u64().unwrap();
+            let index = |name: &str| usize::try_from(number(name)).unwrap();
+            let (life, n) = (index("life"), number("n"));
+            let symbol = format!("S{life}-{}", n % 11);
+            assert_eq!(row["sym"].as_str(), Some(symbol.as_str()));
+            let expected = next.entry((life, index("p"))).or_insert(table);
+            assert!(
+                n <= *expected && n % self.tables == table,
+                "life {life}, table {table}: batch {n} came when {expected} was due"
+            );
+            if n < *expected {
+                arrived.doubled += 1;
+                continue;
+            }
+            *expected += self.tables;
+            *came.entry((life, index("p"))).or_insert(0) += 1;
+            arrived.rows += 1;
+            assert!(
+                life >= last_life,
+                "table {table}: a batch of life {life} behind one of life {last_life}"
+            );
+            last_life = life;
+        }
+    }
+
+    fn rows_of(&self, table: u64) -> Vec<serde_json::Value> {
+        let path = self.store().join(format!("rows{table}.ndjson"));
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let rows = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        rows.collect()
+    }
+
     /// Rows at the server, whatever they are.
     pub(crate) fn arrived_rows(&self) -> u64 {
-        let text = std::fs::read_to_string(self.store().join("rows.ndjson")).unwrap_or_default();
-        text.lines().count() as u64
+        let tables = 0..self.tables;
+        tables.map(|table| self.rows_of(table).len() as u64).sum()
     }
 
     pub(crate) fn flushed(&self) -> u64 {

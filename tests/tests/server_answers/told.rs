@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use forebay::{Category, ConnectionEvent, Engine, Policy, SenderError};
+use forebay::{Category, ConnectionChange, Engine, Policy, SenderError};
 
 use crate::case::{Answer, BAD, Fate, ROWS};
 use crate::peer::Peer;
@@ -11,7 +11,7 @@ use crate::peer::Peer;
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     errors: Arc<Mutex<Vec<SenderError>>>,
-    connections: Arc<Mutex<Vec<ConnectionEvent>>>,
+    connections: Arc<Mutex<Vec<ConnectionChange>>>,
 }
 
 impl Told {
@@ -19,7 +19,7 @@ impl Told {
         let (errors, connections) = (Arc::clone(&self.errors), Arc::clone(&self.connections));
         Engine::builder(conf)
             .on_error(move |error| errors.lock().unwrap().push(error.clone()))
-            .on_connection(move |event| connections.lock().unwrap().push(event.clone()))
+            .on_connection(move |event| connections.lock().unwrap().push(event.change.clone()))
             .connect()
             .expect("async")
     }
@@ -78,18 +78,18 @@ pub(crate) fn check_told(told: &Told, answer: &Answer, fate: Fate, peer: &Peer, 
     }
     let events = told.connections.lock().unwrap();
     let endpoint = peer.addr().to_string();
-    let connected = ConnectionEvent::Connected { endpoint };
+    let connected = ConnectionChange::Connected { endpoint };
     assert_eq!(events[0], connected, "{what}");
     let again = events.iter();
-    let again = again.filter(|e| matches!(e, ConnectionEvent::Reconnected { .. }));
+    let again = again.filter(|e| matches!(e, ConnectionChange::Reconnected { .. }));
     let served = peer.heard().iter().filter(|h| !h.sent.is_empty()).count();
     assert!(again.count() + 1 >= served, "{what}: {events:?}");
     if let Answer::Upgrade(status, _) = answer {
         let text = status.to_string();
-        let failed = |event: &&ConnectionEvent| match event {
-            ConnectionEvent::AttemptFailed { cause, .. }
-            | ConnectionEvent::AllUnreachable { cause, .. }
-            | ConnectionEvent::AuthFailed { cause, .. } => {
+        let failed = |event: &&ConnectionChange| match event {
+            ConnectionChange::AttemptFailed { cause, .. }
+            | ConnectionChange::AllUnreachable { cause, .. }
+            | ConnectionChange::AuthFailed { cause, .. } => {
                 cause.contains(&text) || cause.contains("role")
             }
             _ => false,

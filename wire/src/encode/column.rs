@@ -178,7 +178,7 @@ impl ColumnBuffer {
     }
 
     /// Bytes per value in `data`; `None` for booleans and for types with `ends`.
-    fn value_width(&self) -> Option<usize> {
+    pub(super) fn value_width(&self) -> Option<usize> {
         value_width(self.ty, self.parameter)
     }
 

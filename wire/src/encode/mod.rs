@@ -20,6 +20,7 @@
 //! ```
 
 mod block;
+mod cells;
 mod column;
 mod error;
 mod form;

@@ -9,6 +9,9 @@ impl ColumnBuffer {
     /// Bytes that [`ColumnBuffer::encode`] writes: null section and data, with symbols at four
     /// bytes each.
     pub fn encoded_len(&self) -> usize {
+        if self.is_plain() {
+            return 1 + self.data.len();
+        }
         let offsets = match self.ty {
             ColumnType::Varchar | ColumnType::Binary => 4 * (self.ends.len() + 1),
             _ => 0,
@@ -25,6 +28,13 @@ impl ColumnBuffer {
     /// # Panics
     /// When `out` is shorter than [`ColumnBuffer::encoded_len`].
     pub fn encode(&self, out: &mut [u8]) -> usize {
+        if self.is_plain() {
+            let (column, _) = out.split_at_mut(1 + self.data.len());
+            let (nulls, data) = column.split_at_mut(1);
+            nulls[0] = 0;
+            data.copy_from_slice(&self.data);
+            return column.len();
+        }
         let length = self.encoded_len();
         let (out, _) = out.split_at_mut(length);
         let (nulls, rest) = out.split_at_mut(self.null_section_len());
@@ -89,11 +99,17 @@ impl ColumnBuffer {
         self.write_nulls(&mut out[start..]);
     }
 
+    /// Whether the column is a byte that says there is no bitmap, and the values: most are.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.nulls.count() == 0 && Self::has_cells(self.ty)
+    }
+
     fn has_bitmap(&self) -> bool {
         has_bitmap(self.ty, self.parameter, self.nulls.count())
     }
 
-    fn null_section_len(&self) -> usize {
+    pub(super) fn null_section_len(&self) -> usize {
         if self.has_bitmap() {
             1 + self.rows.div_ceil(8)
         } else {

@@ -1,6 +1,7 @@
 //! What an opening must find, as frame numbers.
 
 use super::life::Life;
+use crate::observe::Stats;
 use crate::shard::Handover;
 
 /// What the next opening must find, whatever became of the process before it.
@@ -23,14 +24,20 @@ pub(super) struct Expected {
 impl Expected {
     /// After a life over a slot that was opened with these frames: the next one's number, and the
     /// first's that was not acked.
-    pub(super) fn after(life: &Life, (next, acked): (u64, u64)) -> Self {
+    pub(super) fn after(life: &Life, opened: (u64, u64)) -> Self {
         let stats = life.gate.counters.stats();
+        let (opened, before) = match life.rebased() {
+            Some(rebased) => (rebased.opened, rebased.before),
+            None => (opened, Stats::default()),
+        };
+        let (next, acked) = opened;
+        let written = next + stats.frames_written - before.frames_written;
         Self {
-            after_kill: next + stats.frames_written,
-            written: next + stats.frames_written,
-            after_power_cut: next + stats.frames_stable,
-            at_most: next + stats.frames_published,
-            acked_at_most: acked + stats.frames_acked,
+            after_kill: written,
+            written,
+            after_power_cut: next + stats.frames_stable - before.frames_stable,
+            at_most: next + stats.frames_published - before.frames_published,
+            acked_at_most: acked + stats.frames_acked - before.frames_acked,
             may_be_new: life.is_renewing(),
         }
     }

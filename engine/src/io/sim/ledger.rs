@@ -23,12 +23,32 @@ pub(crate) struct Account {
     /// Batches that must arrive although the process died, and although the power went.
     survives_kill: u32,
     survives_power_cut: u32,
+    /// The shard panicked: of the confirmed batches up to the second number those from the first one
+    /// on are in frames that are confirmed anew, one after the other.
+    again: (u32, u32),
     /// Its batches are in a slot that was damaged beyond repair.
     is_set_aside: bool,
     /// How often each batch arrived.
     arrivals: Vec<u32>,
     /// The server's transaction of its first arrival.
     txns: Vec<i64>,
+}
+
+impl Account {
+    /// Batches confirmed by the server, whatever became of them here.
+    fn confirmed(&self, durable: bool) -> u32 {
+        if durable { self.durable } else { self.acked }
+    }
+
+    /// Batches that are never sent again: what was confirmed and not written when the shard panicked
+    /// had no other copy than the entries that its successor took.
+    fn settled(&self, durable: bool) -> u32 {
+        let (from, to) = self.again;
+        match self.confirmed(durable) {
+            confirmed if confirmed > to => confirmed,
+            confirmed => confirmed.min(from),
+        }
+    }
 }
 
 /// What the server has committed, and what of it would survive its loss.
@@ -120,7 +140,7 @@ impl Ledger {
     /// A connection begins.
     pub(crate) fn connected(&self) -> ConnectionView {
         let durable = self.is_durable;
-        let confirmed = |a: &Account| if durable { a.durable } else { a.acked };
+        let confirmed = |a: &Account| a.settled(durable);
         let acked = self.accounts.iter().map(confirmed).collect();
         ConnectionView {
             life: self.life,
@@ -218,11 +238,7 @@ impl Ledger {
     /// Every batch that a receipt calls acked must have arrived.
     pub(crate) fn check_acked(&self, producer: u32) {
         let account = &self.accounts[producer as usize];
-        let confirmed = if self.is_durable {
-            account.durable
-        } else {
-            account.acked
-        };
+        let confirmed = account.confirmed(self.is_durable);
         let arrived = account.arrivals.iter().take(confirmed as usize);
         let arrived = arrived.filter(|count| **count > 0).count();
         assert_eq!(
@@ -276,6 +292,15 @@ impl Ledger {
             account.survives_kill = 0;
             account.survives_power_cut = 0;
             account.is_set_aside = true;
+        }
+    }
+
+    /// The shard of the present process panicked, and another one took its place.
+    pub(crate) fn revived(&mut self) {
+        let (life, durable) = (self.life, self.is_durable);
+        for account in self.accounts.iter_mut().filter(|a| a.life == life) {
+            let settled = account.settled(durable);
+            account.again = (settled.min(account.written), account.confirmed(durable));
         }
     }
 

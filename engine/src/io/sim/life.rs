@@ -1,18 +1,23 @@
 //! One process: a shard on the simulated world, and its producers on the same thread.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
+use super::disk::SimFs;
 use super::random::Rng;
 use super::server::SharedLedger;
-use super::world::SimIo;
+use super::world::{Injected, SimIo};
 use crate::config::{Config, Durability};
+use crate::engine::reopen_slot;
 use crate::error::Error;
 use crate::io::sys::EventFd;
+use crate::observe::Stats;
 use crate::producer::{Producer, ProducerOptions, Receipt, Way};
 use crate::router::gate::Gate;
 use crate::router::lane::{self, Stage};
 use crate::router::region::Region;
 use crate::shard::{Handover, Next, OnDisk, Remains, Shard};
+use crate::steward::Incarnation;
 
 /// Turns without a moment of virtual time passing: the shard waits for what is there already.
 const STUCK_TURNS: u32 = 20_000;
@@ -40,13 +45,27 @@ pub(crate) enum Step {
     Alive,
     /// The shard is finished.
     Finished,
+    /// The shard panicked, where the run wanted it to.
+    Panicked,
+}
+
+/// Where the frames of a shard begin that took the place of one that panicked.
+#[derive(Debug, Clone)]
+pub(crate) struct Rebased {
+    /// The next frame's number, and the first unacked one's, as the slot was opened again.
+    pub(crate) opened: (u64, u64),
+    /// What was counted before.
+    pub(crate) before: Stats,
 }
 
 /// A running shard.
 #[derive(Debug)]
 pub(crate) struct Life {
     pub(crate) gate: Arc<Gate>,
-    shard: Shard,
+    /// Missing only while one takes another one's place.
+    shard: Option<Shard>,
+    incarnation: Incarnation,
+    rebased: Option<Rebased>,
     authors: Vec<Author>,
     ledger: SharedLedger,
     rng: Rng,
@@ -67,11 +86,14 @@ impl Life {
     ) -> Result<Self, Error> {
         let bell = EventFd::new().map_err(|error| Error::Internal(error.to_string()))?;
         let gate = Arc::new(Gate::new(bell));
+        let incarnation = handover.incarnation.clone();
         let shard = Shard::new(config, Arc::clone(&gate), Some(handover))?;
         ledger.borrow_mut().opened();
         Ok(Self {
             gate,
-            shard,
+            shard: Some(shard),
+            incarnation,
+            rebased: None,
             authors: Vec::new(),
             ledger: SharedLedger::clone(ledger),
             rng,
@@ -129,7 +151,7 @@ impl Life {
 
     /// Whether a new dictionary epoch is under way: of the slot's files some may be gone.
     pub(crate) fn is_renewing(&self) -> bool {
-        self.shard.is_renewing()
+        self.shard.as_ref().is_some_and(Shard::is_renewing)
     }
 
     /// Publishes no more.
@@ -139,15 +161,33 @@ impl Life {
         }
     }
 
-    /// The producers publish what is due, then the shard turns once and sleeps as it asks.
-    pub(crate) fn step(&mut self, world: &mut SimIo) -> Step {
-        let now = world.clock.now();
+    fn shard(&self) -> &Shard {
+        self.shard.as_ref().expect("a life has a shard")
+    }
+
+    fn shard_mut(&mut self) -> &mut Shard {
+        self.shard.as_mut().expect("a life has a shard")
+    }
+
+    /// The producers publish what is due.
+    fn publish(&mut self, now: u64) {
         for author in self.authors.iter_mut().filter(|author| author.left > 0) {
             if author.next_at <= now {
                 author.publish(&self.ledger, now, &mut self.rng);
             }
         }
-        let next = self.shard.turn(world);
+    }
+
+    /// The producers publish what is due, then the shard turns once and sleeps as it asks.
+    pub(crate) fn step(&mut self, world: &mut SimIo) -> Step {
+        let now = world.clock.now();
+        self.publish(now);
+        let turned = catch_unwind(AssertUnwindSafe(|| self.shard_mut().turn(world)));
+        let next = match turned {
+            Ok(next) => next,
+            Err(panic) if panic.is::<Injected>() => return Step::Panicked,
+            Err(panic) => resume_unwind(panic),
+        };
         self.read_receipts();
         self.watch(now, next);
         match next {
@@ -158,7 +198,7 @@ impl Life {
             }
             Next::Park(until) => {
                 self.gate.park();
-                if self.shard.has_input() {
+                if self.shard().has_input() {
                     world.clock.advance(self.rng.between(1_000, 20_000));
                     world.net.pump();
                 } else {
@@ -174,7 +214,7 @@ impl Life {
 
     /// What is on disk; `None` while the journal is poisoned.
     pub(crate) fn on_disk(&self) -> Option<OnDisk> {
-        self.shard.on_disk()
+        self.shard().on_disk()
     }
 
     fn read_receipts(&mut self) {
@@ -220,9 +260,60 @@ impl Life {
 
     /// Ends in order, after [`Step::Finished`].
     pub(crate) fn finish(mut self, world: &mut SimIo) -> Remains {
-        self.shard.stop(world);
+        world.panic_in(None);
+        self.shard_mut().stop(world);
         world.settle();
-        self.shard.into_remains()
+        self.shard.expect("a life has a shard").into_remains()
+    }
+
+    /// Where frames and counts begin anew, if a shard took the place of another one.
+    pub(crate) fn rebased(&self) -> Option<&Rebased> {
+        self.rebased.as_ref()
+    }
+
+    /// The shard panicked: as the host does, another one takes its place, over the slot opened again
+    /// with the calls of `fs`. Producers go on meanwhile. Answers the slot as it was opened, or
+    /// `None` if the shard is given up, or the process died on the way.
+    pub(crate) fn revive(
+        &mut self,
+        config: &Config,
+        world: &mut SimIo,
+        fs: &SimFs,
+    ) -> Option<(u64, u64)> {
+        world.panic_in(None);
+        world.begin_again();
+        let shard = self.shard.take().expect("it panicked");
+        let salvage = shard.salvage();
+        if salvage.poisoned.is_some() {
+            return None;
+        }
+        let pause = self.rng.between(1_000, 20_000_000);
+        self.gate.went_down("injected", world.clock.now(), pause);
+        for _ in 0..3 {
+            world.clock.advance(pause / 3);
+            self.publish(world.clock.now());
+        }
+        let before = self.gate.counters.stats();
+        let (written, acked) = (salvage.written.0, salvage.acked.0);
+        let handover = loop {
+            match reopen_slot(fs, config, &mut self.incarnation, &salvage) {
+                Ok(handover) => break handover,
+                Err(_) if fs.is_dead() => return None,
+                // A disk that is full now may have room at the next attempt.
+                Err(Error::Disk { .. }) => world.clock.advance(1_000_000_000),
+                Err(error) => panic!("the slot does not open again: {error}"),
+            }
+        };
+        let next = handover.slot.next.0;
+        // What it had been told is not forgotten, as far as the disk has it.
+        let opened = (next, handover.slot.acked.0.max(acked.min(next)));
+        assert!(opened.0 >= written, "{opened:?}, {written} were written");
+        let resumed = Shard::resume(config, Arc::clone(&self.gate), handover, salvage);
+        self.shard = Some(resumed.unwrap_or_else(|error| panic!("it does not go on: {error}")));
+        self.gate.came_up();
+        self.ledger.borrow_mut().revived();
+        self.rebased = Some(Rebased { opened, before });
+        Some(opened)
     }
 }
 

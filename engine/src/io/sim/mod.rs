@@ -75,6 +75,12 @@ pub fn run_power_cuts_in(mode: &'static str, seed: u64) -> Summary {
     Run::in_mode(Kind::PowerCuts, seed, Some(mode)).go()
 }
 
+/// Runs a seed whose shards panic, at any call of theirs, between kills and power cuts. Panics
+/// itself where a promise is broken.
+pub fn run_panics(seed: u64) -> Summary {
+    Run::new(Kind::Panics, seed).go()
+}
+
 /// Runs a seed with kills and a disk that fails now and then. Panics where a promise is broken.
 pub fn run_faults(seed: u64) -> Summary {
     Run::new(Kind::Faults, seed).go()

@@ -76,8 +76,9 @@ impl Run {
     pub(crate) fn go(mut self) -> Summary {
         for _ in 0..self.rng.between(1, 4) {
             let life = self.open();
-            let life = self.live(life);
-            self.end(life);
+            if let Some(life) = self.live(life) {
+                self.end(life);
+            }
         }
         self.world.behave(healthy());
         loop {
@@ -124,8 +125,44 @@ impl Run {
         self.opened = (next, acked);
     }
 
-    /// Publishes and turns until the moment has come.
-    fn live(&mut self, mut life: Life) -> Life {
+    /// A step, which may be the one that panics: once in so many.
+    fn step(&mut self, life: &mut Life, calm: u64) -> Step {
+        // A journal that waits for its repair does not wait long.
+        let hurry = if life.on_disk().is_some() { 1 } else { 20 };
+        if self.kind == Kind::Panics && self.rng.below(calm / hurry) == 0 {
+            let calls = self.rng.below(60);
+            self.world.panic_in(Some(calls));
+        }
+        life.step(&mut self.world)
+    }
+
+    /// The shard panicked: another one takes its place, unless the process dies over it or it is
+    /// given up and the process killed. Answers whether the life goes on.
+    fn revive(&mut self, life: &mut Life, may_die: bool) -> bool {
+        self.summary.panics += 1;
+        let expected = Expected::after(life, self.opened);
+        let mut fs = self.world.fs();
+        if may_die && self.rng.percent(10) {
+            fs = self.dying_fs(1, 45);
+        }
+        if life.revive(&self.config, &mut self.world, &fs).is_some() && !fs.is_dead() {
+            self.summary.revivals += 1;
+            return true;
+        }
+        if fs.is_dead() {
+            self.summary.revivals_interrupted += 1;
+        } else {
+            self.summary.given_up += 1;
+        }
+        life.silence();
+        self.tally(life);
+        self.expected = expected;
+        self.crash();
+        false
+    }
+
+    /// Publishes and turns until the moment has come; `None` if the process died before.
+    fn live(&mut self, mut life: Life) -> Option<Life> {
         self.hire(&mut life);
         let mut promises = Promises::of(&self.config, self.world.disk_manners());
         let mut left = self.rng.between(10, 5_000);
@@ -138,7 +175,13 @@ impl Run {
                 life.gate.stable_waiters(if waiting { -1 } else { 1 });
                 waiting = !waiting;
             }
-            let step = life.step(&mut self.world);
+            let step = self.step(&mut life, 600);
+            if step == Step::Panicked {
+                if !self.revive(&mut life, true) {
+                    return None;
+                }
+                continue;
+            }
             assert_eq!(step, Step::Alive, "the shard ended by itself");
             if let Some(on_disk) = life.on_disk() {
                 promises.check(self.world.clock.now(), on_disk);
@@ -147,6 +190,7 @@ impl Run {
                 left = self.rng.below(600);
             }
         }
+        self.world.panic_in(None);
         // Most crashes hit a disk at work, some a slot that is being emptied for a new epoch.
         let wanted = if self.rng.percent(70) { 500 } else { 0 };
         let renewing = self.rng.percent(25);
@@ -157,7 +201,7 @@ impl Run {
             }
             life.step(&mut self.world);
         }
-        life
+        Some(life)
     }
 
     fn hire(&mut self, life: &mut Life) {
@@ -209,7 +253,8 @@ impl Run {
     }
 
     fn crash(&mut self) {
-        let power_cut = self.kind == Kind::PowerCuts && self.rng.percent(75);
+        let may_cut = matches!(self.kind, Kind::PowerCuts | Kind::Panics);
+        let power_cut = may_cut && self.rng.percent(75);
         let mut ledger = self.ledger.borrow_mut();
         if power_cut {
             self.summary.power_cuts += 1;
@@ -234,7 +279,13 @@ impl Run {
         life.silence();
         let limit = self.world.clock.now() + END_NANOS_MAX;
         let mut turns = 0;
-        while life.step(&mut self.world) == Step::Alive {
+        loop {
+            match self.step(&mut life, 3_000) {
+                Step::Alive => {}
+                Step::Finished => break,
+                Step::Panicked if self.revive(&mut life, false) => {}
+                Step::Panicked => return,
+            }
             turns += 1;
             let late = turns > END_TURNS_MAX || self.world.clock.now() > limit;
             assert!(!late, "close hangs: {:?}", life.gate.counters.stats());
@@ -284,11 +335,11 @@ impl Run {
         let limit = self.world.clock.now() + END_NANOS_MAX;
         let mut turns = 0;
         while !life.is_silent() {
-            assert_eq!(
-                life.step(&mut self.world),
-                Step::Alive,
-                "the shard ended by itself"
-            );
+            match self.step(&mut life, 3_000) {
+                Step::Alive => {}
+                Step::Panicked => assert!(self.revive(&mut life, false), "nothing is broken"),
+                Step::Finished => panic!("the shard ended by itself"),
+            }
             turns += 1;
             let late = turns > END_TURNS_MAX || self.world.clock.now() > limit;
             assert!(!late, "publishing hangs: {:?}", life.gate.counters.stats());

@@ -16,6 +16,8 @@ pub(crate) enum Kind {
     PowerCuts,
     /// Processes are killed, and the disk fails now and then.
     Faults,
+    /// Shards panic; besides the power is cut, or processes are killed.
+    Panics,
 }
 
 /// Sizes and durability of a run; chance draws the mode unless one is asked for.
@@ -58,7 +60,7 @@ pub(crate) fn config(rng: &mut Rng, mode: Option<&str>) -> Config {
 
 /// How the world of a run behaves.
 pub(crate) fn manners(kind: Kind, rng: &mut Rng) -> Manners {
-    let faults = kind == Kind::Faults;
+    let faults = kind == Kind::Faults || kind == Kind::Panics && rng.percent(30);
     Manners {
         disk: DiskManners {
             write_nanos: [30_000, 300_000, 3_000_000][rng.index(3)],

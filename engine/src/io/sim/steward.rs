@@ -84,6 +84,18 @@ impl SimSteward {
         self.waiting.clear();
     }
 
+    /// Its shard panicked: what it does from now on it does not do for that one, and of what it was
+    /// asked for it may have done some, to the end.
+    pub(super) fn begin_again(&mut self) {
+        let done = self.rng.below(self.waiting.len() as u64 + 1);
+        for _ in 0..done {
+            if let Some((_, request)) = self.waiting.pop_front() {
+                drop(perform(&self.fs, request, false, &mut || Ok(())));
+            }
+        }
+        self.waiting.clear();
+    }
+
     /// The engine closes in order: the steward does what it was asked for.
     pub(crate) fn finish(&mut self) {
         while let Some((_, request)) = self.waiting.pop_front() {

@@ -286,6 +286,15 @@ impl Operations {
         Ok(count(len))
     }
 
+    /// Waits for whatever was submitted; the answers reach nobody.
+    pub(super) fn finish_all(&mut self) {
+        self.kick();
+        while !self.flying.is_empty() {
+            self.clock.advance_to(self.next_at());
+            drop(self.complete());
+        }
+    }
+
     /// The writes in flight of a process that dies.
     pub(crate) fn abandon(&mut self) -> Vec<Unfinished> {
         // What was queued and not kicked never reached the kernel.

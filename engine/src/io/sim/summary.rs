@@ -39,6 +39,14 @@ summary! {
     kills,
     /// Power cuts.
     power_cuts,
+    /// Shards that panicked.
+    panics,
+    /// Shards that took the place of one that panicked.
+    revivals,
+    /// Shards that could not: their journal waited for its repair.
+    given_up,
+    /// Restarts of a shard that a kill cut short.
+    revivals_interrupted,
     /// Frames below the first one that was not stable, over all power cuts: they must be found.
     stable_at_cuts,
     /// Frames that were written, not stable, and gone after a crash.

@@ -46,7 +46,12 @@ pub(crate) struct SimIo {
     rng: Rng,
     operations: Operations,
     steward: SimSteward,
+    /// The shard's call that will panic, counted from now on.
+    panic_in: Option<u64>,
 }
+
+/// What the shard panics with when a run wants it to.
+pub(crate) struct Injected;
 
 impl SimIo {
     /// A new world with an empty disk.
@@ -79,7 +84,34 @@ impl SimIo {
             rng,
             operations,
             steward,
+            panic_in: None,
         }
+    }
+
+    /// The shard's next call but `calls` panics; `None` takes that back.
+    pub(crate) fn panic_in(&mut self, calls: Option<u64>) {
+        self.panic_in = calls;
+    }
+
+    /// The shard calls.
+    fn pass(&mut self) {
+        match self.panic_in {
+            Some(0) => {
+                self.panic_in = None;
+                // Without the hook: nobody wants to read hundreds of them.
+                std::panic::resume_unwind(Box::new(Injected));
+            }
+            Some(calls) => self.panic_in = Some(calls - 1),
+            None => {}
+        }
+    }
+
+    /// The shard panicked and another one takes its place: everything in flight comes to its end,
+    /// and nobody hears of it. The steward may do some of what it was asked for.
+    pub(crate) fn begin_again(&mut self) {
+        self.net.hang_up();
+        self.operations.finish_all();
+        self.steward.begin_again();
     }
 
     /// File calls of the process that runs now, for opening and closing.
@@ -205,35 +237,42 @@ impl SimIo {
 
 impl Storage for SimIo {
     fn submit(&mut self, token: Token, op: DiskOp) -> Result<(), DiskOp> {
+        self.pass();
         self.operations.submit(token, op)
     }
 
     fn kick(&mut self) {
+        self.pass();
         self.operations.kick();
     }
 
     fn complete(&mut self) -> Option<Done> {
+        self.pass();
         self.operations.complete()
     }
 }
 
 impl Steward for SimIo {
     fn request(&mut self, request: Request) -> Result<(), Request> {
+        self.pass();
         self.steward.request(request)
     }
 
     fn reply(&mut self) -> Option<Reply> {
+        self.pass();
         self.steward.reply()
     }
 }
 
 impl Transport for SimIo {
     fn dial(&mut self, _: SocketAddr, _: Option<&str>) -> io::Result<()> {
+        self.pass();
         self.net.dial();
         Ok(())
     }
 
     fn dialed(&mut self) -> Dialed {
+        self.pass();
         match self.net.dialed() {
             None => Dialed::Connecting,
             Some(Ok(())) => Dialed::Ready,
@@ -242,14 +281,17 @@ impl Transport for SimIo {
     }
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pass();
         self.net.send(bytes)
     }
 
     fn recv(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.pass();
         self.net.recv(bytes)
     }
 
     fn hang_up(&mut self) {
+        self.pass();
         self.net.hang_up();
     }
 }

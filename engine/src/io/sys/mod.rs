@@ -11,6 +11,8 @@ mod fill;
 mod fork;
 mod fs;
 mod futex;
+#[cfg(feature = "uring")]
+mod limit;
 mod memory;
 #[cfg(all(feature = "uring", any(test, feature = "internals")))]
 mod pinned_io;
@@ -34,6 +36,8 @@ pub use fork::fork;
 pub(crate) use fork::{Home, Registered};
 pub(crate) use fs::RealFs;
 pub(crate) use futex::{futex_wait, futex_wake};
+#[cfg(feature = "uring")]
+pub(crate) use limit::locked_memory_limit;
 pub(crate) use memory::Memory;
 #[cfg(all(feature = "uring", any(test, feature = "internals")))]
 pub(crate) use pinned_io::{read_pinned, write_pinned};

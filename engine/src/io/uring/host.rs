@@ -14,11 +14,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
+use glommio::{ExecutorJoinHandle, LocalExecutorBuilder};
 
 use super::UringIo;
+use super::cores::Placement;
 use super::revive::Revival;
-use crate::config::{Config, Cores};
+use crate::config::Config;
 use crate::error::Error;
 use crate::io::Clock;
 use crate::io::sys::{block_signals, name_thread, with_signals_blocked};
@@ -47,24 +48,6 @@ impl Hosted {
     }
 }
 
-/// Cores that the calling thread may use.
-pub(crate) fn allowed_cores() -> Vec<usize> {
-    let cores = core_affinity::get_core_ids().unwrap_or_default();
-    cores.iter().map(|core| core.id).collect()
-}
-
-/// The core of a shard. A listed one is not judged here: the kernel knows better, a set of allowed
-/// cores may be wider for a thread that asks.
-fn core_of(shard: u32, cores: &Cores, allowed: &[usize]) -> Option<usize> {
-    let shard = shard as usize;
-    match cores {
-        Cores::Off => None,
-        Cores::List(list) => list.get(shard).copied(),
-        // More shards than cores share them.
-        Cores::Auto => allowed.iter().rev().cycle().nth(shard).copied(),
-    }
-}
-
 /// Starts the shard's thread; `slot` is the life of its slot that begins.
 pub(crate) fn spawn(
     config: &Config,
@@ -72,16 +55,13 @@ pub(crate) fn spawn(
     io: UringIo,
     slot: Option<Incarnation>,
 ) -> Result<Hosted, Error> {
-    let cores = &config.shards.cores;
-    let allowed = allowed_cores();
+    let places = Placement::here(config);
     let number = io.gate().shard;
-    let core = core_of(number, cores, &allowed);
+    let core = places.core_of(number);
     let name = format!("forebay-s{number}");
-    let placement = core.map_or(Placement::Unbound, Placement::Fixed);
+    let placement = core.map_or(glommio::Placement::Unbound, glommio::Placement::Fixed);
     let refused = match core {
-        Some(core) => format!(
-            "starting shard {number} on core {core} (asked for: {cores:?}, allowed: {allowed:?})"
-        ),
+        Some(core) => format!("starting shard {number} on core {core} ({})", places.sets()),
         None => format!("starting shard {number}"),
     };
     let guard = ThreadGuard {

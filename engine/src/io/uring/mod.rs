@@ -1,6 +1,7 @@
 //! The kernel behind the seam: one raw io_uring ring per shard, a non-blocking socket polled
 //! through it, and a glommio executor that hosts the turns.
 
+mod cores;
 mod driver;
 mod fault;
 mod here;
@@ -10,7 +11,8 @@ mod revive;
 pub(crate) mod tls;
 mod transport;
 
+pub(crate) use cores::{Placement, shard_count};
 pub(crate) use driver::{Tap, UringIo};
 pub(crate) use here::run_here;
-pub(crate) use host::{Hosted, allowed_cores, spawn};
-pub(crate) use probe::probe;
+pub(crate) use host::{Hosted, spawn};
+pub(crate) use probe::{probe, probe_locked_memory, with_locked_memory};

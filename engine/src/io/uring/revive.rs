@@ -16,12 +16,10 @@ use std::time::Duration;
 
 use super::UringIo;
 use crate::config::Config;
-use crate::engine::{hand_over, slot_options};
-use crate::error::Error;
+use crate::engine::reopen_slot;
 use crate::io::sys::{RealFs, monotonic_nanos};
 use crate::router::gate::Gate;
-use crate::shard::{Handover, Salvage, Shard};
-use crate::slot::{self, RecoveryProgress};
+use crate::shard::{Salvage, Shard};
 use crate::steward::{Incarnation, Limits, Next, Supervision, text_of};
 
 /// How often a pause looks whether the engine closes.
@@ -116,7 +114,10 @@ impl Revival {
     }
 
     fn attempt(&mut self, salvage: Box<Salvage>) -> Attempt {
-        let opened = catch_unwind(AssertUnwindSafe(|| self.open(&salvage)));
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            let life = self.slot.as_mut().expect("looked at before");
+            reopen_slot(&RealFs, &self.config, life, &salvage)
+        }));
         let handover = match opened {
             Ok(Ok(handover)) => handover,
             Ok(Err(error)) => {
@@ -137,21 +138,5 @@ impl Revival {
             Ok(Err(error)) => Attempt::Over(format!("it cannot go on: {error}")),
             Err(panic) => Attempt::Over(format!("and again: {}", text_of(panic.as_ref()))),
         }
-    }
-
-    fn open(&mut self, salvage: &Salvage) -> Result<Handover, Error> {
-        let incarnation = self.slot.as_ref().expect("looked at before");
-        let progress = RecoveryProgress::new();
-        let options = slot_options(&self.config, &progress).expect("there is a directory");
-        let dir = options.sf_dir.join(&options.sender_id);
-        let over = |source| Error::disk("end the use of", &dir, 0, source);
-        let next = incarnation.succeed().map_err(over)?;
-        self.slot = Some(next.clone());
-        let lock = next.lock_file().clone();
-        let floor = (salvage.next_generation, salvage.written);
-        let slot = slot::reopen(&RealFs, &options, &dir, lock, floor)?;
-        let mut handover = hand_over(&RealFs, slot, false)?;
-        handover.incarnation = next;
-        Ok(handover)
     }
 }

@@ -9,7 +9,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Level, Metadata, Subscriber};
 
-use super::super::event::{Category, Event};
+use super::super::event::{Category, ConnectionChange, Event};
 use super::super::fold::WINDOW;
 use super::*;
 use crate::config::EventKeys;
@@ -32,10 +32,11 @@ fn error(policy: Policy, text: &str) -> SenderError {
 }
 
 fn lost(cause: &str) -> ConnectionEvent {
-    ConnectionEvent::Disconnected {
+    let change = ConnectionChange::Disconnected {
         endpoint: "db:9000".to_owned(),
         cause: cause.to_owned(),
-    }
+    };
+    ConnectionEvent { shard: 1, change }
 }
 
 /// Collects log lines of the test's own thread.
@@ -104,6 +105,26 @@ fn a_handler_that_panics_is_counted_and_its_event_is_logged() {
 }
 
 #[test]
+fn the_repeats_of_one_shard_do_not_hide_what_happens_to_another() {
+    let gate = gate(16);
+    let handlers = Handlers::default();
+    let mut desk = Desk::new(Arc::clone(&gate.hall), vec![Arc::clone(&gate)], handlers);
+    let lines = logged(|| {
+        for (n, shard) in (0..).zip([1, 1, 2, 1, 2]) {
+            desk.handle_change(ConnectionEvent { shard, ..lost("x") }, n);
+            let mut error = error(Policy::Retriable, "x");
+            error.shard = shard;
+            desk.handle_error(Arc::new(error), n);
+        }
+    });
+    for id in ["FB-N004", "FB-E003"] {
+        let of_id = lines.iter().filter(|line| line.1.contains(id));
+        let shards: Vec<_> = of_id.map(|line| line.1.contains("shard=2")).collect();
+        assert_eq!(shards, [false, true], "{id}: {lines:?}");
+    }
+}
+
+#[test]
 fn a_dictionary_at_80_percent_is_told_once() {
     let gate = gate(16);
     gate.set_symbols_max(1000);
@@ -169,8 +190,8 @@ fn handlers_hear_every_event_in_order_and_are_done_when_the_close_returns() {
         error: Some(Box::new(move |error| {
             lock(&errors).push(error.message.clone());
         })),
-        connection: Some(Box::new(move |change| match change {
-            ConnectionEvent::Disconnected { cause, .. } => lock(&changes).push(cause.clone()),
+        connection: Some(Box::new(move |event| match &event.change {
+            ConnectionChange::Disconnected { cause, .. } => lock(&changes).push(cause.clone()),
             other => panic!("{other:?}"),
         })),
         ..Handlers::default()

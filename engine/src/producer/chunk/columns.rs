@@ -5,8 +5,8 @@ use forebay_wire::types::ColumnType;
 
 use super::{Chunk, Nulls, Symbols};
 use crate::error::Error;
+use crate::producer::ids::Symbol;
 use crate::producer::names::check_symbol;
-use crate::producer::prepared::Symbol;
 
 macro_rules! column {
     ($(#[$doc:meta])* $name:ident($ty:ty) $column:ident $values:ident) => {

@@ -10,8 +10,8 @@ use forebay_wire::encode::{SliceColumn, Validity, Values};
 use forebay_wire::names;
 use forebay_wire::types::ColumnType;
 
+use super::ids::Symbol;
 use super::names::check_length;
-use super::prepared::Symbol;
 use super::table::{COLUMNS_MAX, ROWS_MAX};
 use crate::error::Error;
 
@@ -95,6 +95,36 @@ impl<'a> Chunk<'a> {
         Self {
             table,
             columns: Vec::new(),
+            rows: None,
+        }
+    }
+
+    /// A chunk of `table` without columns in the memory of this one: a loop that hands the chunk on
+    /// from batch to batch asks for no memory once it is warm.
+    ///
+    /// ```no_run
+    /// # use forebay::{Chunk, Error, Nulls, Producer};
+    /// # fn prices() -> Vec<f64> { vec![1.0] }
+    /// # fn publish(producer: &mut Producer) -> Result<(), Error> {
+    /// let mut spare = Chunk::new("trades");
+    /// for _ in 0..3 {
+    ///     let prices = prices();
+    ///     let mut chunk = spare.emptied("trades");
+    ///     chunk.f64("price", &prices, Nulls::NONE)?;
+    ///     producer.publish_chunk(&chunk)?;
+    ///     spare = chunk.emptied("trades");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn emptied(mut self, table: &str) -> Chunk<'_> {
+        self.columns.clear();
+        // An empty list of one lifetime becomes one of another: `collect` keeps its memory.
+        let columns = self.columns.into_iter();
+        let columns = columns.map(|_| unreachable!("the list was cleared"));
+        Chunk {
+            table,
+            columns: columns.collect(),
             rows: None,
         }
     }
@@ -235,5 +265,28 @@ impl<'a> Chunk<'a> {
     /// Longest run of rows that a block may hold.
     fn fits_block(rows: &Range<usize>) -> bool {
         rows.len() <= ROWS_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Chunk, Nulls};
+
+    #[test]
+    fn an_emptied_chunk_has_the_memory_of_the_other_and_nothing_of_its_columns() {
+        let (mut spare, mut places) = (Chunk::new("a"), Vec::new());
+        for table in ["b", "c"] {
+            let values = vec![1_i64; 3];
+            let mut chunk = spare.emptied(table);
+            assert_eq!((chunk.table, chunk.rows()), (table, 0));
+            for name in ["v", "w", "x", "y", "z"] {
+                chunk.i64(name, &values, Nulls::NONE).unwrap();
+            }
+            assert_eq!((chunk.rows(), chunk.columns.len()), (3, 5));
+            spare = chunk.emptied("a");
+            assert!(spare.columns.is_empty());
+            places.push((spare.columns.as_ptr(), spare.columns.capacity()));
+        }
+        assert_eq!(places[0], places[1]);
     }
 }

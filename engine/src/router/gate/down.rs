@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Gate, lock};
-use crate::observe::{Category, ConnectionEvent, Policy, SenderError};
+use crate::observe::{Category, ConnectionChange, Policy, SenderError};
 
 /// Why the shard is down, while it is.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ impl Gate {
         self.connection(false, now);
         if let Some(endpoint) = self.endpoint() {
             let cause = format!("the shard panicked: {cause}");
-            self.tell_change(ConnectionEvent::Disconnected { endpoint, cause });
+            self.tell_change(ConnectionChange::Disconnected { endpoint, cause });
         }
         let millis = pause_nanos / 1_000_000;
         let message = format!("the shard panicked, it is started again after {millis} ms: {cause}");

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Gate, lock};
 use crate::io::sys::{futex_wait, futex_wake, monotonic_nanos};
-use crate::observe::{ConnectionEvent, Event, SenderError};
+use crate::observe::{ConnectionChange, ConnectionEvent, Event, SenderError};
 
 impl Gate {
     /// Waits until `done` holds or `deadline` (monotonic nanoseconds) passes; looks again at
@@ -89,17 +89,19 @@ impl Gate {
     }
 
     /// Reports a change of the shard's connection.
-    pub(crate) fn tell_change(&self, change: ConnectionEvent) {
+    pub(crate) fn tell_change(&self, change: ConnectionChange) {
         match &change {
-            ConnectionEvent::Connected { endpoint }
-            | ConnectionEvent::Reconnected { endpoint }
-            | ConnectionEvent::FailedOver { to: endpoint, .. } => {
+            ConnectionChange::Connected { endpoint }
+            | ConnectionChange::Reconnected { endpoint }
+            | ConnectionChange::FailedOver { to: endpoint, .. } => {
                 *lock(&self.endpoint) = Some(endpoint.clone());
             }
-            ConnectionEvent::Disconnected { .. } => *lock(&self.endpoint) = None,
+            ConnectionChange::Disconnected { .. } => *lock(&self.endpoint) = None,
             _ => {}
         }
-        self.hall.events.push(Event::Connection(change));
+        let shard = self.shard;
+        let event = ConnectionEvent { shard, change };
+        self.hall.events.push(Event::Connection(event));
     }
 }
 
@@ -112,17 +114,17 @@ mod tests {
     fn the_connected_server_follows_from_the_changes() {
         let gate = Gate::new(EventFd::new().expect("a descriptor"));
         assert_eq!(gate.endpoint(), None);
-        let connected = |endpoint: &str| ConnectionEvent::Connected {
+        let connected = |endpoint: &str| ConnectionChange::Connected {
             endpoint: endpoint.to_owned(),
         };
         gate.tell_change(connected("a:1"));
         assert_eq!(gate.endpoint().as_deref(), Some("a:1"));
-        gate.tell_change(ConnectionEvent::Disconnected {
+        gate.tell_change(ConnectionChange::Disconnected {
             endpoint: "a:1".to_owned(),
             cause: String::new(),
         });
         assert_eq!(gate.endpoint(), None);
-        gate.tell_change(ConnectionEvent::FailedOver {
+        gate.tell_change(ConnectionChange::FailedOver {
             from: "a:1".to_owned(),
             to: "b:1".to_owned(),
         });

@@ -6,7 +6,7 @@ use super::{Link, State};
 use crate::delivery::{End, Failure, Refusal, RoundEnd, Then};
 use crate::fsn::Fsn;
 use crate::io::Io;
-use crate::observe::{Category, ConnectionEvent, Policy, SenderError};
+use crate::observe::{Category, ConnectionChange, Policy, SenderError};
 use crate::router::gate::Terminal;
 use crate::shard::journal::Journal;
 
@@ -45,7 +45,7 @@ impl Link {
         self.attempts += 1;
         let endpoint = self.endpoints.name();
         let text = format!("{endpoint}: {cause}");
-        self.tell(ConnectionEvent::AttemptFailed {
+        self.tell(ConnectionChange::AttemptFailed {
             endpoint,
             attempt: self.attempts,
             cause: cause.to_owned(),
@@ -60,7 +60,7 @@ impl Link {
             }
             Some(_) => {
                 self.rounds += 1;
-                self.tell(ConnectionEvent::AllUnreachable {
+                self.tell(ConnectionChange::AllUnreachable {
                     rounds: self.rounds,
                     cause: text.clone(),
                 });
@@ -133,7 +133,7 @@ impl Link {
         self.gate.connection(false, now);
         let endpoint = self.endpoints.name();
         self.gate.failed(&format!("{endpoint}: {cause}"), false);
-        self.tell(ConnectionEvent::Disconnected {
+        self.tell(ConnectionChange::Disconnected {
             endpoint,
             cause: cause.to_owned(),
         });
@@ -214,7 +214,7 @@ impl Link {
         error.of_frames(from, to)
     }
 
-    pub(super) fn tell(&self, event: ConnectionEvent) {
+    pub(super) fn tell(&self, event: ConnectionChange) {
         self.gate.tell_change(event);
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Link, State};
 use crate::io::Io;
-use crate::observe::ConnectionEvent;
+use crate::observe::ConnectionChange;
 use crate::shard::journal::Journal;
 
 impl Link {
@@ -24,7 +24,7 @@ impl Link {
         self.say_goodbye(io, 1000);
         io.hang_up();
         self.gate.connection(false, now);
-        self.tell(ConnectionEvent::Disconnected {
+        self.tell(ConnectionChange::Disconnected {
             endpoint: self.endpoints.name(),
             cause: "a new symbol dictionary begins (symbol_dict_reset_threshold)".to_owned(),
         });

@@ -6,7 +6,7 @@ use forebay_wire::ws::Reader;
 use super::{Link, RESPONSE_BYTES_MAX, State};
 use crate::delivery::Failure;
 use crate::io::Io;
-use crate::observe::ConnectionEvent;
+use crate::observe::ConnectionChange;
 use crate::shard::fault::{self, Place};
 use crate::shard::journal::Journal;
 
@@ -72,9 +72,9 @@ impl Link {
             self.gate.counters.reconnects_succeeded.add(1);
         }
         self.tell(match before {
-            None => ConnectionEvent::Connected { endpoint },
-            Some(from) if from == endpoint => ConnectionEvent::Reconnected { endpoint },
-            Some(from) => ConnectionEvent::FailedOver { from, to: endpoint },
+            None => ConnectionChange::Connected { endpoint },
+            Some(from) if from == endpoint => ConnectionChange::Reconnected { endpoint },
+            Some(from) => ConnectionChange::FailedOver { from, to: endpoint },
         });
         (self.attempts, self.rounds) = (0, 0);
         self.reader = Reader::new(RESPONSE_BYTES_MAX);
@@ -89,7 +89,7 @@ impl Link {
         let cause = error.to_string();
         let failure = match error {
             UpgradeError::Auth { .. } => {
-                self.tell(ConnectionEvent::AuthFailed {
+                self.tell(ConnectionChange::AuthFailed {
                     endpoint: self.endpoints.name(),
                     cause: cause.clone(),
                 });

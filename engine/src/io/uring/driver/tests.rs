@@ -47,10 +47,10 @@ fn collect(io: &mut UringIo, count: usize) -> Vec<u64> {
     tokens
 }
 
-/// Field report: the completion queue overflows while nobody looks, and what did not fit in is
+/// Field report `cq-overflow`: the completion queue overflows while nobody looks, and what did not fit in is
 /// waited for in vain.
 #[test]
-fn completions_that_found_their_queue_full_are_not_lost() {
+fn cq_overflow_completions_that_found_their_queue_full_are_not_lost() {
     let (mut io, threads) = world();
     let dir = disk();
     let file = file_in(dir.path());

@@ -2,16 +2,21 @@
 //!
 //! A batch is as long as [`ROW_BYTES`] a row. Our side encodes its rows as well, the others get
 //! bytes. Without syncs each counts what survives the death of the process, with them what
-//! survives the loss of power.
+//! survives the loss of power. Recovery is what a process does before it can append again and
+//! has seen every entry that the one before it left.
+
+#[cfg(feature = "logs")]
+mod foreign;
 
 use std::error::Error;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use forebay_loadgen::feed::Way;
 use forebay_loadgen::quotes::Quotes;
+use forebay_loadgen::usage::process_cpu;
 use hdrhistogram::Histogram;
 
 use super::contender::{Contender, Load};
@@ -32,6 +37,7 @@ trait Log {
     }
 }
 
+/// Appends the load, timed.
 pub(super) fn measure(
     who: Who,
     dir: &Path,
@@ -40,24 +46,17 @@ pub(super) fn measure(
     conf: &str,
 ) -> Result<Figures, Box<dyn Error>> {
     let quotes = Quotes::new(FIRST_NS);
-    let mut log: Box<dyn Log + '_> = match who {
-        Who::Ours => Box::new(Forebay {
+    let mut log: Box<dyn Log + '_> = if who == Who::Ours {
+        Box::new(Forebay {
             ours: Ours::connect(conf, &quotes, Way::Prepared, sync)?,
             batch: load.batch,
-        }),
-        Who::File => Box::new(Plain {
-            file: File::create_new(dir.join("log"))?,
-            sync,
-        }),
-        #[cfg(feature = "logs")]
-        Who::Okaywal => Box::new(foreign::Okaywal::open(dir, sync)?),
-        #[cfg(feature = "logs")]
-        Who::Fjall => Box::new(foreign::Fjall::open(dir, sync)?),
-        other => return Err(format!("{other:?} needs the feature `logs`").into()),
+        })
+    } else {
+        foreign(who, dir, sync)?
     };
     let batch = vec![0x5a; usize::try_from(load.batch * ROW_BYTES)?];
     let mut times = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3)?;
-    let begun = Instant::now();
+    let (begun, before) = (Instant::now(), process_cpu());
     for number in 0..load.rows / load.batch {
         let called = Instant::now();
         log.append(number, &batch)?;
@@ -65,11 +64,56 @@ pub(super) fn measure(
     }
     log.finish()?;
     let seconds = begun.elapsed().as_secs_f64();
+    let cpu = nanos(process_cpu().saturating_sub(before));
     let mut figures = Figures::default();
     figures.set("rows_s", float(load.rows) / seconds);
+    figures.set("whole_ns_row", float(cpu) / float(load.rows));
     figures.set("append_p50_us", float(times.value_at_quantile(0.5)) / 1e3);
     figures.set("append_p99_us", float(times.value_at_quantile(0.99)) / 1e3);
     Ok(figures)
+}
+
+/// Leaves a log of the load.
+pub(super) fn fill(who: Who, dir: &Path, load: Load) -> Result<Figures, Box<dyn Error>> {
+    // okaywal has no other append than a synced one.
+    let mut log = foreign(who, dir, who == Who::Okaywal)?;
+    let batch = vec![0x5a; usize::try_from(load.batch * ROW_BYTES)?];
+    for number in 0..load.rows / load.batch {
+        log.append(number, &batch)?;
+    }
+    log.finish()?;
+    Ok(Figures::default())
+}
+
+/// Opens it and sees every entry.
+pub(super) fn open(who: Who, dir: &Path) -> Result<Figures, Box<dyn Error>> {
+    let begun = Instant::now();
+    let bytes = match who {
+        Who::File => read(&dir.join("log"))?,
+        #[cfg(feature = "logs")]
+        Who::Okaywal => foreign::Okaywal::reopen(dir)?,
+        #[cfg(feature = "logs")]
+        Who::Fjall => foreign::Fjall::reopen(dir)?,
+        other => return Err(format!("{other:?} is no log, or needs the feature `logs`").into()),
+    };
+    let mut figures = Figures::default();
+    figures.set("open_ms", begun.elapsed().as_secs_f64() * 1e3);
+    figures.set("mib", float(bytes) / float(1 << 20));
+    Ok(figures)
+}
+
+fn foreign(who: Who, dir: &Path, sync: bool) -> Result<Box<dyn Log>, Box<dyn Error>> {
+    Ok(match who {
+        Who::File => Box::new(Plain {
+            file: File::create_new(dir.join("log"))?,
+            sync,
+        }),
+        #[cfg(feature = "logs")]
+        Who::Okaywal => Box::new(foreign::Okaywal::create(dir, sync)?),
+        #[cfg(feature = "logs")]
+        Who::Fjall => Box::new(foreign::Fjall::create(dir, sync)?),
+        other => return Err(format!("{other:?} is no log, or needs the feature `logs`").into()),
+    })
 }
 
 struct Forebay<'a> {
@@ -105,65 +149,19 @@ impl Log for Plain {
     }
 }
 
-#[cfg(feature = "logs")]
-mod foreign {
-    use std::error::Error;
-    use std::path::Path;
-
-    use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-    use okaywal::{LogVoid, WriteAheadLog};
-
-    use super::Log;
-
-    /// Every entry is synced when it is committed, so it has the synced measurement alone.
-    pub(super) struct Okaywal(WriteAheadLog);
-
-    impl Okaywal {
-        pub(super) fn open(dir: &Path, sync: bool) -> Result<Self, Box<dyn Error>> {
-            if !sync {
-                return Err("okaywal has no append without a sync".into());
-            }
-            let dir = dir.join("okaywal");
-            Ok(Self(WriteAheadLog::recover(dir, LogVoid)?))
+/// Reads the plain file through a buffer and checksums it, as whoever recovers it would.
+fn read(path: &Path) -> Result<u64, Box<dyn Error>> {
+    let mut file = File::open(path)?;
+    let mut buffer = vec![0; 1 << 20];
+    let (mut bytes, mut crc) = (0, 0);
+    loop {
+        let got = file.read(&mut buffer)?;
+        if got == 0 {
+            break;
         }
+        crc = crc32c::crc32c_append(crc, &buffer[..got]);
+        bytes += got as u64;
     }
-
-    impl Log for Okaywal {
-        fn append(&mut self, _: u64, batch: &[u8]) -> Result<(), Box<dyn Error>> {
-            let mut entry = self.0.begin_entry()?;
-            entry.write_chunk(batch)?;
-            entry.commit()?;
-            Ok(())
-        }
-    }
-
-    pub(super) struct Fjall {
-        keyspace: Keyspace,
-        database: Database,
-        sync: bool,
-    }
-
-    impl Fjall {
-        pub(super) fn open(dir: &Path, sync: bool) -> Result<Self, Box<dyn Error>> {
-            let database = Database::builder(dir.join("fjall")).open()?;
-            let keyspace = database.keyspace("batches", KeyspaceCreateOptions::default)?;
-            Ok(Self {
-                keyspace,
-                database,
-                sync,
-            })
-        }
-    }
-
-    impl Log for Fjall {
-        fn append(&mut self, number: u64, batch: &[u8]) -> Result<(), Box<dyn Error>> {
-            self.keyspace.insert(number.to_be_bytes(), batch)?;
-            let mode = if self.sync {
-                PersistMode::SyncData
-            } else {
-                PersistMode::Buffer
-            };
-            Ok(self.database.persist(mode)?)
-        }
-    }
+    std::hint::black_box(crc);
+    Ok(bytes)
 }

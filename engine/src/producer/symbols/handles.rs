@@ -2,7 +2,7 @@
 
 use hashbrown::HashTable;
 
-use super::names::same;
+use crate::producer::names::same;
 
 /// Most handles of a producer.
 const HANDLES_MAX: usize = 1_000_000;

@@ -1,11 +1,10 @@
 //! Symbols that rows used last, by a hash of the first and last bytes of their texts: what a row
 //! repeats is answered without a hash of all of the text and a probe of the table.
 
+use crate::producer::ends::Ends;
+
 /// Places of the cache, a power of two; those in use are all of it that is touched.
 const PLACES: usize = 1024;
-/// Longest text whose ends are all of it.
-const ENDS_BYTES: u32 = 16;
-
 /// The symbols seen last.
 #[derive(Debug)]
 pub(super) struct Cache(Box<[Seen; PLACES]>);
@@ -22,22 +21,22 @@ impl Cache {
     /// its ends.
     #[inline]
     pub(super) fn noted(&self, ends: Ends, uses: u64) -> Option<u32> {
-        let seen = &self.0[ends.place()];
-        let is_it = seen.uses == uses && seen.ends() == ends && ends.bytes <= ENDS_BYTES;
+        let seen = &self.0[place(ends)];
+        let is_it = seen.uses == uses && seen.ends() == ends && ends.are_all();
         is_it.then_some(seen.id)
     }
 
     /// An id that the text with these ends may have: the table has to be asked.
     #[inline]
     pub(super) fn guess(&self, ends: Ends) -> u32 {
-        self.0[ends.place()].id
+        self.0[place(ends)].id
     }
 
     /// Notes the id of the text with these ends, which is used.
     #[inline]
     pub(super) fn note(&mut self, ends: Ends, uses: u64, id: u32) {
         let Ends { first, last, bytes } = ends;
-        self.0[ends.place()] = Seen {
+        self.0[place(ends)] = Seen {
             first,
             last,
             bytes,
@@ -69,47 +68,10 @@ impl Seen {
     }
 }
 
-/// Length, first and last bytes of a text: all of it up to [`ENDS_BYTES`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Ends {
-    first: u64,
-    last: u64,
-    bytes: u32,
-}
-
-impl Ends {
-    /// Those of a text.
-    #[inline]
-    pub(super) fn of(text: &[u8]) -> Self {
-        let (first, last) = match (text.first_chunk::<8>(), text.last_chunk::<8>()) {
-            (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
-            _ => short_ends(text),
-        };
-        // Longer than a symbol may be: not a length that one has.
-        let bytes = u32::try_from(text.len()).unwrap_or(u32::MAX);
-        Self { first, last, bytes }
-    }
-
-    /// Where in the cache.
-    #[inline]
-    fn place(self) -> usize {
-        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mixed = self.first ^ self.last.rotate_left(29) ^ u64::from(self.bytes);
-        // The upper bits depend on all of the lower ones.
-        let mixed = mixed.wrapping_mul(FACTOR);
-        usize::try_from(mixed >> 54).expect("10 bits") % PLACES
-    }
-}
-
-/// The ends of a text of less than 8 bytes.
+/// Where in the cache.
 #[inline]
-fn short_ends(text: &[u8]) -> (u64, u64) {
-    if let (Some(first), Some(last)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
-        let word = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
-        return (word(first), word(last));
-    }
-    let byte = |at: usize| u64::from(text.get(at).copied().unwrap_or(0));
-    (byte(0) | byte(1) << 8 | byte(2) << 16, 0)
+fn place(ends: Ends) -> usize {
+    usize::try_from(ends.mixed() >> 54).expect("10 bits") % PLACES
 }
 
 #[cfg(test)]
@@ -119,7 +81,7 @@ mod tests {
     #[test]
     fn symbols_that_rows_alternate_between_have_places_of_their_own() {
         let mut places: Vec<usize> = (0..64)
-            .map(|n| Ends::of(format!("SYM{n:04}").as_bytes()).place())
+            .map(|n| place(Ends::of(format!("SYM{n:04}").as_bytes())))
             .collect();
         places.sort_unstable();
         places.dedup();

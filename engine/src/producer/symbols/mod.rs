@@ -7,14 +7,22 @@
 //! Rows repeat their symbols: a small cache (`seen`) answers for those, without a hash of all of the
 //! text and a probe of the table.
 
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
+mod by_handle;
+mod handles;
+mod seen;
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
-use super::handles::Handles;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use self::handles::Handles;
+use self::seen::Cache;
+use super::ends::Ends;
 use super::names::same_bytes;
-use super::seen::{Cache, Ends};
 
 /// Most symbols of a producer: the slot's dictionary takes no more.
 const SYMBOLS_MAX: usize = 1_000_000;
@@ -248,47 +256,6 @@ impl Symbols {
         self.used_bytes = 0;
     }
 
-    /// A handle of `text`, good for every table to come; `None` when there are too many.
-    pub(super) fn handle(&mut self, text: &str) -> Option<u32> {
-        let hash = self.hasher.hash_one(text.as_bytes());
-        self.handles.of(text, hash)
-    }
-
-    /// The id that the present table has for a handle, not noted as used; `None` if it has none.
-    #[inline]
-    pub(super) fn id_of(&mut self, handle: u32) -> Option<u32> {
-        let known = self.handles.id(handle);
-        if known.is_some() {
-            return known;
-        }
-        let found = self.find(self.handles.text(handle))?;
-        self.handles.set(handle, found);
-        Some(found)
-    }
-
-    /// As [`cell_of`](Self::cell_of) if this batch has used the handle already.
-    #[inline]
-    pub(super) fn noted(&self, handle: u32) -> Option<u32> {
-        self.handles.noted(handle, self.uses)
-    }
-
-    /// As [`id_of`](Self::id_of), noted as used by this batch.
-    pub(super) fn cell_of(&mut self, handle: u32) -> Option<u32> {
-        let id = self.id_of(handle)?;
-        self.mark_used(id);
-        self.handles.note(handle, self.uses);
-        Some(id)
-    }
-
-    /// As [`add`](Self::add), the text of a handle.
-    pub(super) fn add_handle(&mut self, handle: u32) -> Option<u32> {
-        let handles = std::mem::take(&mut self.handles);
-        let id = self.add(handles.text(handle));
-        self.handles = handles;
-        self.handles.set(handle, id?);
-        id
-    }
-
     /// A new batch begins, after so many entries and in this dictionary epoch of the slot.
     pub(super) fn next_batch(&mut self, entries: u64, epoch: u64) {
         self.restart_uses();
@@ -304,162 +271,5 @@ impl Symbols {
         } else if self.grown.back().map_or(self.settled, |last| last.1) < self.entries.len() {
             self.grown.push_back((entries, self.entries.len()));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// As `Producer::symbol` does without a limit.
-    fn cell(symbols: &mut Symbols, text: &str) -> u32 {
-        let known = symbols.cell(text);
-        known.unwrap_or_else(|| {
-            let id = symbols.add(text).unwrap();
-            symbols.mark_used(id);
-            id
-        })
-    }
-
-    #[test]
-    fn a_batch_lists_what_it_uses_once_in_order() {
-        let mut symbols = Symbols::default();
-        let ids = ["b", "a", "b", ""].map(|text| cell(&mut symbols, text));
-        assert_eq!(ids, [0, 1, 0, 2]);
-        assert_eq!(
-            symbols.used().collect::<Vec<_>>(),
-            [(0, &b"b"[..]), (1, b"a"), (2, b"")]
-        );
-        symbols.next_batch(1, 0);
-        assert_eq!(symbols.cell("a"), Some(1));
-        let mark = symbols.mark();
-        assert_eq!(symbols.cell("new"), None);
-        assert_eq!(cell(&mut symbols, "new"), 3);
-        symbols.rewind(mark);
-        assert_eq!(symbols.used().collect::<Vec<_>>(), [(1, &b"a"[..])]);
-        assert_eq!(symbols.used_size(), (1, 1));
-        assert_eq!(symbols.cell("new"), None, "its row brought it");
-        assert_eq!(cell(&mut symbols, "other"), 3);
-        assert_eq!(symbols.used_size(), (2, 6));
-        symbols.rewind_all();
-        assert_eq!(symbols.used().count(), 0);
-        assert_eq!((symbols.cell("other"), symbols.cell("b")), (None, Some(0)));
-    }
-
-    #[test]
-    fn symbols_are_pending_until_the_shard_took_their_entry() {
-        let mut symbols = Symbols::default();
-        for (entry, texts) in [["a", "b"], ["b", "c"], ["a", "b"]].iter().enumerate() {
-            for text in texts {
-                cell(&mut symbols, text);
-            }
-            symbols.next_batch(entry as u64 + 1, 0);
-        }
-        cell(&mut symbols, "d");
-        let pending = [0, 1, 1, 2, 3].map(|taken| symbols.pending(taken));
-        assert_eq!(pending, [4, 2, 2, 1, 1]);
-    }
-
-    #[test]
-    fn a_new_epoch_begins_a_new_table_with_the_next_batch() {
-        let mut symbols = Symbols::default();
-        assert_eq!([cell(&mut symbols, "a"), cell(&mut symbols, "b")], [0, 1]);
-        symbols.next_batch(1, 0);
-        assert_eq!((symbols.cell("b"), symbols.number()), (Some(1), 0));
-        symbols.next_batch(2, 7);
-        assert_eq!((symbols.cell("b"), symbols.number()), (None, 1));
-        assert_eq!(cell(&mut symbols, "b"), 0);
-        assert_eq!(symbols.used().collect::<Vec<_>>(), [(0, &b"b"[..])]);
-        symbols.next_batch(3, 7);
-        assert_eq!((symbols.cell("b"), symbols.number()), (Some(0), 1));
-        assert_eq!(symbols.pending(2), 1);
-    }
-
-    #[test]
-    fn a_handle_is_noted_once_a_batch_and_anew_after_its_row_was_left_out() {
-        let mut symbols = Symbols::default();
-        let handles = ["x", "y"].map(|text| symbols.handle(text).unwrap());
-        assert_eq!(symbols.cell_of(handles[0]), None);
-        assert_eq!(["x", "y"].map(|text| cell(&mut symbols, text)), [0, 1]);
-        symbols.next_batch(1, 0);
-        assert_eq!(symbols.cell_of(handles[1]), Some(1));
-        let mark = symbols.mark();
-        assert_eq!(
-            handles.map(|handle| symbols.cell_of(handle)),
-            [Some(0), Some(1)]
-        );
-        assert_eq!(symbols.used_size(), (2, 2));
-        symbols.rewind(mark);
-        assert_eq!(symbols.used_size(), (1, 1));
-        assert_eq!(
-            handles.map(|handle| symbols.cell_of(handle)),
-            [Some(0), Some(1)]
-        );
-        assert_eq!(
-            symbols.used().collect::<Vec<_>>(),
-            [(1, &b"y"[..]), (0, b"x")]
-        );
-        symbols.next_batch(2, 0);
-        assert_eq!(symbols.used_size(), (0, 0));
-        assert_eq!(symbols.cell_of(handles[0]), Some(0));
-        assert_eq!(symbols.used().collect::<Vec<_>>(), [(0, &b"x"[..])]);
-        symbols.next_batch(3, 1);
-        assert_eq!(symbols.cell_of(handles[0]), None, "a new table");
-    }
-
-    #[test]
-    fn a_handle_outlives_tables_and_rows_that_were_left_out() {
-        let mut symbols = Symbols::default();
-        let handle = symbols.handle("x").unwrap();
-        assert_eq!(symbols.handle("x"), Some(handle));
-        assert_eq!(symbols.id_of(handle), None);
-        assert_eq!([cell(&mut symbols, "a"), cell(&mut symbols, "x")], [0, 1]);
-        assert_eq!(symbols.id_of(handle), Some(1));
-        symbols.next_batch(1, 1);
-        assert_eq!(symbols.id_of(handle), None);
-        let mark = symbols.mark();
-        assert_eq!(cell(&mut symbols, "x"), 0);
-        assert_eq!(symbols.id_of(handle), Some(0));
-        symbols.rewind(mark);
-        assert_eq!(symbols.id_of(handle), None);
-        assert_eq!([cell(&mut symbols, "y"), cell(&mut symbols, "x")], [0, 1]);
-        assert_eq!(
-            (symbols.id_of(handle), symbols.handles.text(handle)),
-            (Some(1), "x")
-        );
-    }
-
-    #[test]
-    fn the_cache_never_answers_for_another_text() {
-        let mut symbols = Symbols::default();
-        for epoch in 0..2 {
-            symbols.next_batch(1, epoch);
-            let mut known = std::collections::HashMap::new();
-            // Many more than places, of all lengths, some with the same ends.
-            for n in (0..5000_u32).chain(0..5000) {
-                let text = match n % 4 {
-                    0 => format!("{}", n + u32::try_from(epoch).unwrap()),
-                    1 => format!("SYM{n:05}"),
-                    2 => format!("begin-{n}-and the same end"),
-                    _ => "x".repeat(n as usize % 40),
-                };
-                let next = u32::try_from(known.len()).unwrap();
-                let expected = *known.entry(text.clone()).or_insert(next);
-                assert_eq!(cell(&mut symbols, &text), expected, "{text}");
-            }
-            assert_eq!(symbols.used().count(), known.len());
-        }
-    }
-
-    #[test]
-    fn a_text_that_was_left_out_is_not_found_in_the_cache() {
-        let mut symbols = Symbols::default();
-        cell(&mut symbols, "a");
-        let mark = symbols.mark();
-        cell(&mut symbols, "new");
-        assert_eq!(symbols.cell("new"), Some(1));
-        symbols.rewind(mark);
-        assert_eq!(symbols.cell("new"), None);
-        assert_eq!([cell(&mut symbols, "b"), cell(&mut symbols, "new")], [1, 2]);
     }
 }
