@@ -38,9 +38,10 @@ pub(super) fn rates(
             })
             .collect();
         start.wait();
-        let began = Instant::now();
+        // This thread may be the last to go on: the first producer's start counts.
+        let mut began = Instant::now();
         for thread in threads {
-            thread.join().map_err(|_| "a producer panicked")??;
+            began = began.min(thread.join().map_err(|_| "a producer panicked")??);
         }
         Ok::<_, Box<dyn Error>>((began, began.elapsed()))
     })?;
@@ -57,7 +58,7 @@ fn publish(
     columns: &Columns,
     (batches, batch): (u64, usize),
     start: &Barrier,
-) -> Result<(), forebay::Error> {
+) -> Result<Instant, forebay::Error> {
     let warmed = producer.and_then(|mut producer| {
         let handles = Handles::new(&mut producer, columns);
         quotes::prepared(&mut producer, columns, &handles, batch);
@@ -66,10 +67,11 @@ fn publish(
     });
     // Whoever failed must not keep the others waiting.
     start.wait();
+    let began = Instant::now();
     let (mut producer, handles) = warmed?;
     for _ in 0..batches {
         quotes::prepared(&mut producer, columns, &handles, batch);
         producer.publish()?;
     }
-    Ok(())
+    Ok(began)
 }
