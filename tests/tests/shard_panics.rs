@@ -308,7 +308,9 @@ fn six_panics_in_a_minute_are_the_end_and_the_next_start_delivers() {
     for intake in INTAKES {
         let rig = Rig::new();
         let faults = [(PANIC_AT, "append"), (PANIC_AFTER, "20")];
-        let connect = rig.connect(&format!("steward_respawn_backoff_millis=20;{intake}"));
+        // A ring that the batches do not fit in: the last ones are refused.
+        let keys = "steward_respawn_backoff_millis=20;intake_ring_bytes=1m;";
+        let connect = rig.connect(&format!("{keys}{intake}"));
         let mut child = EngineChild::open(&connect, &faults);
         child.publish(BATCHES, ROW_BYTES);
         // A panic is counted before it is decided what follows.
