@@ -4,11 +4,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
-fn versus(args: &[&str]) -> std::process::Output {
+/// A run of so few rows takes no time at all.
+const ROWS: &str = "20000";
+
+fn versus(rows: &str, args: &[&str]) -> std::process::Output {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let json = dir.path().join("rows.json");
     let mut output = Command::new(env!("CARGO_BIN_EXE_forebay-bench"))
-        .args(["versus", "--rows", "20000", "--seconds", "0.1", "--dir"])
+        .args(["versus", "--rows", rows, "--seconds", "0.1", "--dir"])
         .arg(dir.path())
         .arg("--json")
         .arg(&json)
@@ -24,7 +27,7 @@ fn versus(args: &[&str]) -> std::process::Output {
 
 #[test]
 fn every_row_has_its_ratio_its_spread_and_its_target() {
-    let output = versus(&["--rounds", "2", "--only", "an OK each"]);
+    let output = versus(ROWS, &["--rounds", "2", "--only", "an OK each"]);
     let table = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{table}");
     let report: Value = serde_json::from_slice(&output.stderr).expect("JSON");
@@ -55,8 +58,8 @@ fn every_row_has_its_ratio_its_spread_and_its_target() {
 }
 
 /// The rows of a bout, by the beginning of their names.
-fn rows_of(args: &[&str]) -> Vec<(String, Value)> {
-    let output = versus(args);
+fn rows_of(rows: &str, args: &[&str]) -> Vec<(String, Value)> {
+    let output = versus(rows, args);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let report: Value = serde_json::from_str(&said).expect("JSON");
@@ -70,7 +73,9 @@ fn rows_of(args: &[&str]) -> Vec<(String, Value)> {
 
 #[test]
 fn eight_producers_are_measured_on_both_sides() {
-    let rows = rows_of(&["--rounds", "1", "--only", "8 producers", "--shards", "2"]);
+    // The CPU time of a process comes in hundredths of a second.
+    let args = ["--rounds", "1", "--only", "8 producers", "--shards", "2"];
+    let rows = rows_of("400000", &args);
     assert_eq!(rows.len(), 3, "{rows:?}");
     for (name, row) in rows {
         for side in ["ours", "theirs"] {
@@ -81,7 +86,7 @@ fn eight_producers_are_measured_on_both_sides() {
 
 #[test]
 fn a_neighbour_writes_beside_both_sides() {
-    let rows = rows_of(&["--rounds", "1", "--only", "neighbour"]);
+    let rows = rows_of(ROWS, &["--rounds", "1", "--only", "neighbour"]);
     assert_eq!(rows.len(), 6, "{rows:?}");
     for (name, row) in rows {
         assert!(row["ratio_median"].as_f64() > Some(0.0), "{name}: {row}");
@@ -91,7 +96,7 @@ fn a_neighbour_writes_beside_both_sides() {
 #[test]
 #[ignore = "needs root to mount; .ci/run has it as a stage"]
 fn a_full_disk_is_no_end_for_ours_and_the_next_process_opens_it() {
-    let rows = rows_of(&["--rounds", "1", "--only", "full disk"]);
+    let rows = rows_of(ROWS, &["--rounds", "1", "--only", "full disk"]);
     assert_eq!(rows.len(), 3, "{rows:?}");
     for (name, row) in rows {
         assert_eq!(row["met"], true, "{name}: {row}");
@@ -100,7 +105,7 @@ fn a_full_disk_is_no_end_for_ours_and_the_next_process_opens_it() {
 
 #[test]
 fn a_bout_that_does_not_exist_is_an_error() {
-    let output = versus(&["--only", "no such bout"]);
+    let output = versus(ROWS, &["--only", "no such bout"]);
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("no bout has such a name"));
 }
