@@ -185,7 +185,11 @@ impl Life {
         let turned = catch_unwind(AssertUnwindSafe(|| self.shard_mut().turn(world)));
         let next = match turned {
             Ok(next) => next,
-            Err(panic) if panic.is::<Injected>() => return Step::Panicked,
+            Err(panic) if panic.is::<Injected>() => {
+                // What the turn had told before is known, too.
+                self.read_receipts();
+                return Step::Panicked;
+            }
             Err(panic) => resume_unwind(panic),
         };
         self.read_receipts();
