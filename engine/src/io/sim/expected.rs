@@ -17,7 +17,7 @@ pub(super) struct Expected {
     pub(super) at_most: u64,
     /// No frame from this number on counts as acked.
     pub(super) acked_at_most: u64,
-    /// Everything was acked and the files were about to go: the slot may be a new one.
+    /// Everything was acked and the files were about to go: the slot may be an empty one.
     pub(super) may_be_new: bool,
 }
 
@@ -63,8 +63,10 @@ impl Expected {
     /// Compares with what was found; answers the next frame's number, and the first unacked one's.
     pub(super) fn check(&self, handover: &Handover) -> (u64, u64) {
         let (next, acked) = (handover.slot.next.0, handover.slot.acked.0);
-        if self.may_be_new && next == 0 {
-            return (0, 0);
+        // A renewal that was cut short by a power cut may leave the manifest of the old slot without
+        // its last segment: an empty slot that goes on at that segment's first number.
+        if self.may_be_new && acked == next && next <= self.at_most {
+            return (next, acked);
         }
         assert!(
             (self.after_kill..=self.at_most).contains(&next),

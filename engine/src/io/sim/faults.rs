@@ -87,6 +87,22 @@ fn what_a_repair_wrote_survives_a_power_cut() {
     }
 }
 
+/// The chunk that failed is nowhere but in memory, and no other one follows before the repair.
+#[test]
+fn a_dictionary_chunk_that_could_not_be_written_is_written_by_the_repair() {
+    let mut rig = Rig::new("flush", false);
+    rig.run(50 * MILLI);
+    rig.world.plan(token::DICTIONARY, Outcome::Fails(libc::EIO));
+    rig.publish(1);
+    rig.run_until("stable", |account| account.stable == 1);
+    assert_eq!(rig.life().gate.counters.stats().repairs, 1);
+    rig.publish(100);
+    rig.run_until("stable", |account| account.stable == 100);
+    rig.crash(Crash::PowerCut);
+    assert_eq!(rig.open().0, 101);
+    rig.deliver();
+}
+
 /// The process dies in the middle of a repair, at every call of it.
 #[test]
 fn a_death_within_a_repair_loses_no_stable_frame() {

@@ -87,10 +87,13 @@ impl Journal {
     /// Notes the dictionary entries `from..to` that the frame just appended introduces: they are
     /// written before it, as one chunk.
     pub(crate) fn note_symbols(&mut self, from: u32, to: u32) {
-        if self.files.is_some() && from < to {
-            self.dictionary
-                .chunk(from, to, &mut self.dictionary_pending);
-        }
+        let Some(files) = self.files.as_mut().filter(|_| from < to) else {
+            return;
+        };
+        let before = self.dictionary_pending.len();
+        self.dictionary
+            .chunk(from, to, &mut self.dictionary_pending);
+        files.dictionary_due += (self.dictionary_pending.len() - before) as u64;
     }
 
     /// Where a reader of everything from `fsn` on starts; `None` if `fsn` lies inside a segment

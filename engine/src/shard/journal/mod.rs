@@ -113,6 +113,9 @@ pub(crate) struct Files {
     pub(crate) dictionary_bytes: u64,
     /// How much of it an fdatasync covers.
     pub(crate) dictionary_synced: u64,
+    /// Where its end is once every chunk made so far is written, also those of a commit that
+    /// failed.
+    pub(crate) dictionary_due: u64,
 }
 
 /// A slot as a shard leaves it.

@@ -56,9 +56,8 @@ impl Journal {
 
     fn plan_repair(&self) -> Rebuild {
         let files = self.files.as_ref().expect("poison needs files");
-        let synced = files.dictionary_synced == files.dictionary_bytes;
-        let dictionary =
-            (!synced || !self.dictionary_pending.is_empty()).then(|| self.whole_dictionary());
+        let is_whole = files.dictionary_synced == files.dictionary_due;
+        let dictionary = (!is_whole).then(|| self.whole_dictionary());
         let lost = self
             .chain
             .iter()
@@ -137,6 +136,7 @@ impl Journal {
         if let Some((file, bytes)) = rebuilt.dictionary {
             files.dictionary = file;
             (files.dictionary_bytes, files.dictionary_synced) = (bytes, bytes);
+            files.dictionary_due = bytes;
             self.dictionary_pending.clear();
         }
         for (key, file) in rebuilt.segments {

@@ -25,6 +25,7 @@ impl Journal {
             dictionary: slot.dictionary_file,
             dictionary_bytes: slot.dictionary_bytes,
             dictionary_synced: slot.dictionary_bytes,
+            dictionary_due: slot.dictionary_bytes,
         });
         self.dictionary = slot.dictionary;
         self.next_generation = slot.next_generation;
