@@ -1,5 +1,7 @@
 //! Rings that a killed process left, and another number of shards at the next start.
 
+use std::path::Path;
+
 use super::rig::{Rig, names};
 use super::{SEED, forebay, seeds};
 
@@ -29,7 +31,8 @@ fn filled(rig: &Rig) -> Vec<(String, Vec<String>)> {
         let number = name.strip_prefix(".intake-");
         number.is_some_and(|number| number.parse::<u32>().is_ok())
     };
-    let holds = |name: &String| name.ends_with(".sfa") || is_ring(name);
+    let is_segment = |name: &str| Path::new(name).extension().is_some_and(|end| end == "sfa");
+    let holds = |name: &String| is_segment(name) || is_ring(name);
     found.filter(|(_, found)| found.iter().any(holds)).collect()
 }
 
