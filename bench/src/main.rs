@@ -14,7 +14,8 @@ use forebay_bench::versus::rings::RingsOptions;
 use forebay_bench::versus::{self, Job, OnDisk, VersusOptions};
 use forebay_loadgen::allocations::Counting;
 
-/// Measurements tell what each side asks for; a count is an increment on a line of the thread's own.
+/// Measurements tell what each side asks for; a count is an increment on a line of the thread's
+/// own.
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
@@ -38,7 +39,7 @@ enum Command {
     /// The same work by the official client and by other logs, by turns: ratios and targets.
     Versus(Versus),
     /// What `intake_ring_bytes` buys and costs.
-    Rings(Rings),
+    Rings(RingsOptions),
     /// One measurement of `versus`; prints JSON.
     #[command(hide = true)]
     VersusChild(Job),
@@ -82,25 +83,6 @@ struct Versus {
 }
 
 #[derive(Debug, Args)]
-struct Rings {
-    /// Alternations; the median counts.
-    #[arg(long, default_value_t = 3)]
-    rounds: usize,
-    /// Sizes to compare.
-    #[arg(long, value_delimiter = ',', default_value = "1m,2m,4m,8m,16m")]
-    sizes: Vec<String>,
-    /// Rows of a throughput measurement.
-    #[arg(long, default_value_t = 10_000_000)]
-    rows: u64,
-    /// Length of a latency measurement.
-    #[arg(long, default_value_t = 2.0)]
-    seconds: f64,
-    /// Where slots go (must be on a disk) instead of here.
-    #[arg(long)]
-    dir: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
 struct Turn {
     /// Length of the measurement.
     #[arg(long, default_value_t = 60)]
@@ -128,11 +110,11 @@ enum Limits {
     /// client opening its own slot.
     Recovery(Recovery),
     /// Commits with and without fdatasync, beside loops that only write: latency and throughput.
-    Durable(Durable),
+    Durable(Strict<DurableOptions>),
     /// What disk, loopback and cores do without any engine.
-    Machine(Machine),
+    Machine(MachineOptions),
     /// A producer's part of handing over a batch, and two producers beside one.
-    Handoff(Handoff),
+    Handoff(Strict<HandoffOptions>),
     /// One measurement of `recovery`; prints nanoseconds, those of the scan, bytes, peak KiB.
     #[command(hide = true)]
     RecoveryChild {
@@ -177,76 +159,11 @@ struct Recovery {
     json: Option<PathBuf>,
 }
 
+/// Options of a measurement that has targets.
 #[derive(Debug, Args)]
-struct Durable {
-    /// Alternations; the median counts.
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// MB of a sustained measurement.
-    #[arg(long, default_value_t = 768)]
-    mb: u64,
-    /// Core of the shard.
-    #[arg(long, default_value_t = 1)]
-    shard_core: usize,
-    /// Core of the producer and the yardstick.
-    #[arg(long, default_value_t = 0)]
-    load_core: usize,
-    /// Only rows whose name contains this.
-    #[arg(long)]
-    only: Option<String>,
-    /// Where the files go (must be on a disk) instead of here.
-    #[arg(long)]
-    dir: Option<PathBuf>,
-    /// Write the rows to this file as JSON.
-    #[arg(long)]
-    json: Option<PathBuf>,
-    /// Exit with 1 if a target is missed.
-    #[arg(long)]
-    strict: bool,
-}
-
-#[derive(Debug, Args)]
-struct Machine {
-    /// Repetitions; the median counts.
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// MB of a write of the disk.
-    #[arg(long, default_value_t = 256)]
-    mb: u64,
-    /// Only rows whose name contains this.
-    #[arg(long)]
-    only: Option<String>,
-    /// Where the files go (must be on a disk) instead of here.
-    #[arg(long)]
-    dir: Option<PathBuf>,
-    /// Write the rows to this file as JSON.
-    #[arg(long)]
-    json: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-struct Handoff {
-    /// Alternations; the median counts.
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// Rows of a measurement of throughput; a tenth of it in batches of one row.
-    #[arg(long, default_value_t = 6_000_000)]
-    rows: u64,
-    /// Core of the shard.
-    #[arg(long, default_value_t = 1)]
-    shard_core: usize,
-    /// Core of the single producer.
-    #[arg(long, default_value_t = 0)]
-    load_core: usize,
-    /// Only rows whose name contains this.
-    #[arg(long)]
-    only: Option<String>,
-    /// Where the slots go instead of here.
-    #[arg(long)]
-    dir: Option<PathBuf>,
-    /// Write the rows to this file as JSON.
-    #[arg(long)]
-    json: Option<PathBuf>,
+struct Strict<T: Args> {
+    #[command(flatten)]
+    options: T,
     /// Exit with 1 if a target is missed.
     #[arg(long)]
     strict: bool,
@@ -256,7 +173,9 @@ fn main() -> std::process::ExitCode {
     let outcome = match Cli::parse().command {
         Command::Turn(options) => turn(&options),
         Command::Versus(options) => versus(options),
-        Command::Rings(options) => rings(options),
+        Command::Rings(options) => {
+            versus::rings::run(&options).map(|said| told((said, true), false))
+        }
         Command::VersusChild(job) => job.run().map(|line| {
             println!("{line}");
             true
@@ -267,9 +186,15 @@ fn main() -> std::process::ExitCode {
         }),
         Command::VersusSink { ok_every } => versus::serve(ok_every).map(|()| true),
         Command::Limits(Limits::Recovery(options)) => recovery(options),
-        Command::Limits(Limits::Durable(options)) => durable(options),
-        Command::Limits(Limits::Machine(options)) => machine(options),
-        Command::Limits(Limits::Handoff(options)) => handoff(options),
+        Command::Limits(Limits::Durable(Strict { options, strict })) => {
+            durable::run(&options).map(|outcome| told(outcome, strict))
+        }
+        Command::Limits(Limits::Machine(options)) => {
+            machine::run(&options).map(|said| told((said, true), false))
+        }
+        Command::Limits(Limits::Handoff(Strict { options, strict })) => {
+            handoff::run(&options).map(|outcome| told(outcome, strict))
+        }
         Command::Limits(Limits::RecoveryChild {
             what,
             dir,
@@ -332,22 +257,6 @@ fn recovery(options: Recovery) -> Result<bool, Box<dyn Error>> {
 }
 
 /// Whether the targets were met, if that is asked.
-fn durable(options: Durable) -> Result<bool, Box<dyn Error>> {
-    let strict = options.strict;
-    let (said, holds) = durable::run(&DurableOptions {
-        rounds: options.rounds,
-        mb: options.mb,
-        shard_core: options.shard_core,
-        load_core: options.load_core,
-        only: options.only,
-        dir: options.dir,
-        json: options.json,
-    })?;
-    print!("{said}");
-    Ok(holds || !strict)
-}
-
-/// Whether the targets were met, if that is asked.
 fn versus(options: Versus) -> Result<bool, Box<dyn Error>> {
     let (rounds, rows, seconds) = if options.quick {
         (1, options.rows / 10, options.seconds / 5.0)
@@ -364,48 +273,11 @@ fn versus(options: Versus) -> Result<bool, Box<dyn Error>> {
         dir: options.dir,
         json: options.json,
     })?;
-    print!("{said}");
-    Ok(met || !options.strict)
+    Ok(told((said, met), options.strict))
 }
 
-/// There is nothing to be met.
-fn rings(options: Rings) -> Result<bool, Box<dyn Error>> {
-    let said = versus::rings::run(&RingsOptions {
-        rounds: options.rounds,
-        sizes: options.sizes,
-        rows: options.rows,
-        seconds: options.seconds,
-        dir: options.dir,
-    })?;
+/// Prints what was found; whether the targets were met, if that is asked.
+fn told((said, met): (String, bool), strict: bool) -> bool {
     print!("{said}");
-    Ok(true)
-}
-
-/// There is nothing to be met.
-fn machine(options: Machine) -> Result<bool, Box<dyn Error>> {
-    let said = machine::run(&MachineOptions {
-        rounds: options.rounds,
-        mb: options.mb,
-        only: options.only,
-        dir: options.dir,
-        json: options.json,
-    })?;
-    print!("{said}");
-    Ok(true)
-}
-
-/// Whether the targets were met, if that is asked.
-fn handoff(options: Handoff) -> Result<bool, Box<dyn Error>> {
-    let strict = options.strict;
-    let (said, met) = handoff::run(&HandoffOptions {
-        rounds: options.rounds,
-        rows: options.rows,
-        shard_core: options.shard_core,
-        load_core: options.load_core,
-        only: options.only,
-        dir: options.dir,
-        json: options.json,
-    })?;
-    print!("{said}");
-    Ok(met || !strict)
+    met || !strict
 }

@@ -255,15 +255,7 @@ fn a_wait_is_ended_by_a_raised_cap_within_100_ms() {
         .reconfigure(&format!("sf_max_total_bytes={CAP_BYTES};"))
         .unwrap();
     producer.publish().unwrap_err();
-    let sink = serve(dir.path(), address, Duration::ZERO);
-    engine
-        .reconfigure("sf_append_deadline_millis=30000;")
-        .unwrap();
-    producer.publish().unwrap();
-    engine.wait_acked(PATIENCE).unwrap();
-    engine.close().unwrap();
-    drop(sink.stop());
-    check_stored(dir.path(), more + 1);
+    goes_on(dir.path(), address, engine, producer, more + 1);
 }
 
 #[test]
@@ -366,8 +358,13 @@ fn a_refusal_while_reconnecting_says_how_long_and_counts_too() {
     assert!(outages[99].0 > outages[0].0, "{outages:?}");
     assert!(outages[99].1 >= outages[0].1 + 99 * 20, "{outages:?}");
     assert_eq!(engine.stats().publishes_timed_out - before, 100);
-    // The same handle goes on.
-    let sink = serve(dir.path(), address, Duration::ZERO);
+    goes_on(dir.path(), address, engine, producer, n + 1);
+}
+
+/// The same handle goes on as soon as there is a server: it publishes what was refused, and `batches`
+/// arrive in all.
+fn goes_on(dir: &Path, address: SocketAddr, engine: Engine, mut producer: Producer, batches: u64) {
+    let sink = serve(dir, address, Duration::ZERO);
     engine
         .reconfigure("sf_append_deadline_millis=30000;")
         .unwrap();
@@ -375,7 +372,7 @@ fn a_refusal_while_reconnecting_says_how_long_and_counts_too() {
     engine.wait_acked(PATIENCE).unwrap();
     engine.close().unwrap();
     drop(sink.stop());
-    check_stored(dir.path(), n + 1);
+    check_stored(dir, batches);
 }
 
 /// How long after `event` had happened the last of three producers at the cap and of a receipt knew;

@@ -21,6 +21,16 @@ impl Spread {
             most: at(values.len().saturating_sub(1)),
         }
     }
+
+    /// Least / median / most, with so many digits behind the point.
+    pub(crate) fn text(self, digits: usize) -> String {
+        let Self {
+            least,
+            median,
+            most,
+        } = self;
+        format!("{least:.digits$} / {median:.digits$} / {most:.digits$}")
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]

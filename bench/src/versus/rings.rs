@@ -4,22 +4,29 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use clap::Args;
+
 use super::entry::{Entry, Place};
 use super::plan::{self, RingLoad};
 use crate::limits::figures::Spread;
 
 /// Options of `forebay-bench rings`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct RingsOptions {
     /// Alternations; the median counts.
+    #[arg(long, default_value_t = 3)]
     pub rounds: usize,
     /// Sizes to compare, as the connect string takes them.
+    #[arg(long, value_delimiter = ',', default_value = "1m,2m,4m,8m,16m")]
     pub sizes: Vec<String>,
     /// Rows of a throughput measurement.
+    #[arg(long, default_value_t = 10_000_000)]
     pub rows: u64,
     /// Length of a latency measurement.
+    #[arg(long, default_value_t = 2.0)]
     pub seconds: f64,
     /// Where slots go (must be on a disk) instead of here.
+    #[arg(long)]
     pub dir: Option<PathBuf>,
 }
 

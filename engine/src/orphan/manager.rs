@@ -293,12 +293,10 @@ impl Manager {
                 self.orphans.remove(&slot);
                 self.queued && outcome != Outcome::Passed
             }
-            Outcome::Failed { unmarked: None, .. } => {
-                self.orphans.remove(&slot);
-                self.queued
-            }
-            Outcome::Failed { .. } => {
-                if !lock(&UNMARKED).insert(self.plan.sf_dir.join(&slot)) {
+            Outcome::Failed { unmarked, .. } => {
+                if unmarked.is_none() {
+                    self.orphans.remove(&slot);
+                } else if !lock(&UNMARKED).insert(self.plan.sf_dir.join(&slot)) {
                     // Another manager of this process has told it.
                     self.count();
                     return self.queued;

@@ -13,6 +13,7 @@ use super::dictionary::Dictionary;
 use super::dual::DualFile;
 use super::identity;
 use super::names::{DICTIONARY, MANIFEST, WATERMARK, segment};
+use super::open::sync_dir;
 use super::opened::{OpenedSegment, OpenedSlot, SlotOptions};
 use super::record::{Kind, signed};
 use super::report::RecoveryReport;
@@ -110,8 +111,7 @@ pub(crate) fn stamp_flag(fs: &dyn Fs, path: &Path) -> Result<(), Error> {
 /// earlier one may have died between creating and syncing.
 fn sync_parents(fs: &dyn Fs, options: &SlotOptions) -> Result<(), Error> {
     let sf_dir = &options.sf_dir;
-    fs.sync_dir(sf_dir)
-        .map_err(|source| Error::disk("sync", sf_dir, 0, source))?;
+    sync_dir(fs, sf_dir)?;
     let parent = match sf_dir.parent() {
         Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
         Some(parent) => parent.to_path_buf(),

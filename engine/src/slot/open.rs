@@ -82,21 +82,27 @@ fn make_directories(fs: &dyn Fs, options: &SlotOptions) -> Result<PathBuf, Error
         None => {
             // An earlier process may have set the slot aside and died before it synced: a power
             // cut that keeps the new name and loses that renaming would lose the old slot.
-            fs.sync_dir(sf_dir)
-                .map_err(|source| Error::disk("sync", sf_dir, 0, source))?;
+            sync_dir(fs, sf_dir)?;
             create_dir(fs, &dir)?;
         }
     }
     Ok(dir)
 }
 
-/// Creates a directory; `false` when the name is there already.
-fn create_dir(fs: &dyn Fs, path: &Path) -> Result<bool, Error> {
+/// Creates a directory, unless the name is there already.
+fn create_dir(fs: &dyn Fs, path: &Path) -> Result<(), Error> {
     match fs.create_dir(path) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(Error::disk("create directory", path, 0, error)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(Error::disk("create directory", path, 0, error))
+        }
+        _ => Ok(()),
     }
+}
+
+/// Makes the names in a directory durable.
+pub(super) fn sync_dir(fs: &dyn Fs, dir: &Path) -> Result<(), Error> {
+    fs.sync_dir(dir)
+        .map_err(|source| Error::disk("sync", dir, 0, source))
 }
 
 pub(super) fn list(fs: &dyn Fs, dir: &Path) -> Result<Vec<Entry>, Error> {
@@ -174,13 +180,9 @@ pub(super) fn clear(
         let source = io::Error::other("a file of a drained slot cannot be removed");
         return Err(Error::disk("unlink", &dir.join(name), 0, source));
     }
-    let sync = || {
-        fs.sync_dir(dir)
-            .map_err(|source| Error::disk("sync", dir, 0, source))
-    };
-    sync()?;
+    sync_dir(fs, dir)?;
     for name in [WATERMARK, DICTIONARY, SLOT_ID, ERAS, MANIFEST] {
         remove(fs, dir, name)?;
     }
-    sync()
+    sync_dir(fs, dir)
 }

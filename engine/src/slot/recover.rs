@@ -18,6 +18,7 @@ use super::fresh::stamp_flag;
 use super::gather::{Inventory, scan_all};
 use super::identity::{self, Identity};
 use super::names::{self, WATERMARK};
+use super::open::sync_dir;
 use super::opened::{OpenedSegment, OpenedSlot, SlotOptions};
 use super::progress::RecoveryProgress;
 use super::record::Kind;
@@ -132,8 +133,7 @@ impl Recovery {
         report.dictionary_cut_bytes = file.cut_bytes;
         report.dictionary_rebuilt = file.rebuilt;
         identity::renew(fs, dir, self.identity);
-        fs.sync_dir(dir)
-            .map_err(|source| Error::disk("sync", dir, 0, source))?;
+        sync_dir(fs, dir)?;
         let mut segments = Vec::with_capacity(links.len());
         for link in links {
             report.frames += link.scan.frames;

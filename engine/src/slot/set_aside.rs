@@ -6,16 +6,16 @@
 //! or adopts. The reason goes in first, so that no scan for orphans ever finds the directory
 //! without it.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::gather::Inventory;
 use super::lock;
 use super::names::{self, FAILED};
+use super::open::sync_dir;
 use super::opened::SlotOptions;
 use super::whole;
 use crate::error::Error;
-use crate::io::{File, Fs, OpenMode};
+use crate::io::{File, Fs};
 
 /// Directories of one sender that are kept; the start fails when all numbers are taken.
 const KEPT_MAX: u32 = 64;
@@ -91,8 +91,7 @@ pub(crate) fn set_aside(
         }
         return Err(Error::disk("rename", dir, 0, source));
     }
-    fs.sync_dir(sf_dir)
-        .map_err(|source| Error::disk("sync", sf_dir, 0, source))?;
+    sync_dir(fs, sf_dir)?;
     if let Some(earlier) = earlier.filter(|earlier| !earlier.contains(&set_aside.reason)) {
         let both = format!("{}\n{}", earlier.trim_end(), set_aside.reason);
         write_reason(fs, &set_aside.path, &both)?;
@@ -143,19 +142,8 @@ fn free_name(
 }
 
 fn read_reason(fs: &dyn Fs, dir: &Path) -> Result<Option<String>, Error> {
-    let path = dir.join(FAILED);
-    let read = || {
-        let file = fs.open(&path, OpenMode::Read)?;
-        let mut bytes = vec![0; REASON_BYTES_MAX];
-        let len = fs.read_at(&file, &mut bytes, 0)?;
-        bytes.truncate(len);
-        Ok::<_, io::Error>(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    match read() {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::disk("read", &path, 0, source)),
-    }
+    whole::read(fs, dir, FAILED, REASON_BYTES_MAX)
+        .map_err(|source| Error::disk("read", &dir.join(FAILED), 0, source))
 }
 
 /// No newline at the end, as the official clients write it.

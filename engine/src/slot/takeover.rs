@@ -14,6 +14,7 @@ use std::path::Path;
 use super::dual::{Content, DualFile};
 use super::frame::FRAME_HEADER_LEN;
 use super::names::{self, DICTIONARY, MANIFEST, WATERMARK};
+use super::open::sync_dir;
 use super::record::Kind;
 use super::segment::SegmentHeader;
 use super::spare::segment_error;
@@ -84,8 +85,7 @@ pub(crate) fn survey(fs: &dyn Fs, dir: &Path, entries: &[Entry]) -> Result<Surve
         Manifest::Absent | Manifest::Invalid => 0,
     };
     let segments = settle_all(fs, dir, entries, active)?;
-    fs.sync_dir(dir)
-        .map_err(|source| Error::disk("sync", dir, 0, source))?;
+    sync_dir(fs, dir)?;
     Ok(Survey {
         segments,
         manifest,

@@ -11,8 +11,8 @@ use crate::slot;
 use crate::slot::{OpenedSlot, Renewal, names};
 
 /// Does what is asked; `between` is called between the pieces of a spare that is filled, and ends
-/// it by an error, and between two files that are removed. `begun`: it was begun before by somebody who died, so what it makes may be
-/// there in part, and what it removes may be gone.
+/// it by an error, and between two files that are removed. `begun`: it was begun before by somebody
+/// who died, so what it makes may be there in part, and what it removes may be gone.
 pub(crate) fn perform(fs: &dyn Fs, request: Request, begun: bool, between: Between<'_>) -> Reply {
     match request {
         Request::MakeSpare { .. } => Reply::Spare(make_spare(fs, request, begun, between)),

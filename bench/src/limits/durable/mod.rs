@@ -10,6 +10,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::Args;
+
 use self::ours::Setting;
 use self::report::{Row, Target};
 use super::figures::quantile_micros;
@@ -28,21 +30,28 @@ const PAUSE: Duration = Duration::from_millis(5);
 const BURST_BYTES: u64 = 128 * MIB;
 
 /// Options of the measurement.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct DurableOptions {
     /// Alternations; the median counts.
+    #[arg(long, default_value_t = 5)]
     pub rounds: usize,
     /// MB (2^20) of a sustained measurement.
+    #[arg(long, default_value_t = 768)]
     pub mb: u64,
     /// Core of the shard.
+    #[arg(long, default_value_t = 1)]
     pub shard_core: usize,
     /// Core of the producer and the yardstick.
+    #[arg(long, default_value_t = 0)]
     pub load_core: usize,
-    /// Rows whose name contains this, all without.
+    /// Only rows whose name contains this.
+    #[arg(long)]
     pub only: Option<String>,
-    /// Where the files go; it must be on a disk.
+    /// Where the files go (must be on a disk) instead of here.
+    #[arg(long)]
     pub dir: Option<PathBuf>,
-    /// A file for the rows as JSON.
+    /// Write the rows to this file as JSON.
+    #[arg(long)]
     pub json: Option<PathBuf>,
 }
 

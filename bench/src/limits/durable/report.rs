@@ -59,7 +59,7 @@ impl Row {
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [raw, ours, ratio] = self.spreads();
-        let (raw, ours, ratio) = (text(raw, 1), text(ours, 1), text(ratio, 2));
+        let (raw, ours, ratio) = (raw.text(1), ours.text(1), ratio.text(2));
         let (target, holds) = match (self.target, self.holds()) {
             (Target::AtMost(limit), holds) => (format!(", at most {limit}"), holds),
             (Target::AtLeast(limit), holds) => (format!(", at least {limit}"), holds),
@@ -71,13 +71,4 @@ impl fmt::Display for Row {
             self.name, self.unit
         )
     }
-}
-
-fn text(spread: Spread, digits: usize) -> String {
-    let Spread {
-        least,
-        median,
-        most,
-    } = spread;
-    format!("{least:.digits$} / {median:.digits$} / {most:.digits$}")
 }

@@ -8,26 +8,35 @@ use std::error::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
+
 use self::single::Place;
 use super::figures::Spread;
 use super::json::{self, JsonRow};
 
 /// Options of the measurement.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct HandoffOptions {
     /// Alternations; the median counts.
+    #[arg(long, default_value_t = 5)]
     pub rounds: usize,
     /// Rows of a measurement of throughput in batches of 1,000; a tenth of it in batches of one.
+    #[arg(long, default_value_t = 6_000_000)]
     pub rows: u64,
     /// Core of the shard.
+    #[arg(long, default_value_t = 1)]
     pub shard_core: usize,
     /// Core of the single producer; several go where the kernel puts them.
+    #[arg(long, default_value_t = 0)]
     pub load_core: usize,
-    /// Rows whose name contains this, all without.
+    /// Only rows whose name contains this.
+    #[arg(long)]
     pub only: Option<String>,
     /// Where the slots go instead of here.
+    #[arg(long)]
     pub dir: Option<PathBuf>,
-    /// A file for the rows as JSON.
+    /// Write the rows to this file as JSON.
+    #[arg(long)]
     pub json: Option<PathBuf>,
 }
 
@@ -134,14 +143,6 @@ fn crowds(
 }
 
 fn line(row: &JsonRow) -> String {
-    let figures = |spread: Spread, digits: usize| {
-        let Spread {
-            least,
-            median,
-            most,
-        } = spread;
-        format!("{least:.digits$} / {median:.digits$} / {most:.digits$}")
-    };
     let missed = if row.met == Some(false) {
         ": MISSED"
     } else {
@@ -150,11 +151,11 @@ fn line(row: &JsonRow) -> String {
     let target = row.target.map_or(0.0, |target| target.0);
     let (name, unit) = (&row.name, row.unit);
     if let Some([two, one]) = row.of {
-        let [one, two, ratio] = [one, two, row.spread].map(|spread| figures(spread, 2));
+        let [one, two, ratio] = [one, two, row.spread].map(|spread| spread.text(2));
         return format!(
             "{name:56} {unit} one {one}, two {two}; ratio {ratio}, at least {target}{missed}"
         );
     }
-    let figures = figures(row.spread, 0);
+    let figures = row.spread.text(0);
     format!("{name:56} {unit} {figures}, at most {target}{missed}")
 }

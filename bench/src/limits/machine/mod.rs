@@ -9,6 +9,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use clap::Args;
+
 use super::figures::{Spread, float, quantile_micros};
 use super::json::{self, JsonRow};
 use super::raw::{self, Extents};
@@ -19,17 +21,22 @@ const FILE_BYTES: u64 = 64 * MIB;
 const SINGLES: usize = 500;
 
 /// Options of the measurement.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct MachineOptions {
     /// Repetitions; the median counts.
+    #[arg(long, default_value_t = 5)]
     pub rounds: usize,
     /// MB (2^20) of a write of the disk.
+    #[arg(long, default_value_t = 256)]
     pub mb: u64,
-    /// Rows whose name contains this, all without.
+    /// Only rows whose name contains this.
+    #[arg(long)]
     pub only: Option<String>,
-    /// Where the files go; it must be on a disk.
+    /// Where the files go (must be on a disk) instead of here.
+    #[arg(long)]
     pub dir: Option<PathBuf>,
-    /// A file for the rows as JSON.
+    /// Write the rows to this file as JSON.
+    #[arg(long)]
     pub json: Option<PathBuf>,
 }
 

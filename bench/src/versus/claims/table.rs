@@ -11,12 +11,8 @@ const fn claim(
     target: Target,
 ) -> Claim {
     Claim {
-        name,
-        unit,
-        ours,
         theirs: Some(theirs),
-        figure,
-        target,
+        ..own(name, unit, ours, figure, target)
     }
 }
 
