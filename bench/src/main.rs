@@ -48,7 +48,7 @@ enum Command {
     VersusDisk(OnDisk),
     /// The server of one.
     #[command(hide = true)]
-    VersusSink { ok_every: u64 },
+    VersusSink { ok_every: u64, core: Option<usize> },
 }
 
 #[derive(Debug, Args)]
@@ -184,7 +184,7 @@ fn main() -> std::process::ExitCode {
             println!("{line}");
             true
         }),
-        Command::VersusSink { ok_every } => versus::serve(ok_every).map(|()| true),
+        Command::VersusSink { ok_every, core } => versus::serve(ok_every, core).map(|()| true),
         Command::Limits(Limits::Recovery(options)) => recovery(options),
         Command::Limits(Limits::Durable(Strict { options, strict })) => {
             durable::run(&options).map(|outcome| told(outcome, strict))

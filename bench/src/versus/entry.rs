@@ -11,7 +11,7 @@ use super::disk::{self, Kind};
 use super::figures::Figures;
 use super::neighbour::Neighbour;
 use super::raw;
-use super::server::Server;
+use super::server::{Seat, Server};
 use crate::limits::figures::float;
 
 /// What lies in the directory when the measurement begins.
@@ -58,11 +58,14 @@ pub(super) struct Place {
     kept: BTreeMap<&'static str, PathBuf>,
     /// Jobs that make the backlogs to keep.
     backlogs: BTreeMap<&'static str, Vec<String>>,
+    /// Where servers run.
+    seat: Seat,
 }
 
 impl Place {
     pub(super) fn new(
         dir: &Path,
+        seat: Seat,
         backlogs: BTreeMap<&'static str, Vec<String>>,
     ) -> Result<Self, Box<dyn Error>> {
         Ok(Self {
@@ -71,6 +74,7 @@ impl Place {
                 .tempdir_in(dir)?,
             kept: BTreeMap::new(),
             backlogs,
+            seat,
         })
     }
 
@@ -100,7 +104,7 @@ impl Place {
         let Some(ok_every) = entry.ok_every else {
             return child(&entry.args, &dir, "127.0.0.1:1");
         };
-        let server = Server::start(ok_every)?;
+        let server = Server::start(ok_every, self.seat)?;
         let figures = match entry.beside {
             Beside::Nothing => child(&entry.args, &dir, &server.address),
             Beside::Neighbour => {

@@ -41,6 +41,9 @@ pub struct Job {
     batch: u64,
     #[arg(long, default_value_t = 1_000_000)]
     rows: u64,
+    /// Rows before the clock starts, where there is no rate.
+    #[arg(long, default_value_t = 20_000)]
+    warm_rows: u64,
     /// Batches a second.
     #[arg(long)]
     rate: Option<f64>,
@@ -139,6 +142,7 @@ impl Job {
         Load {
             batch: self.batch,
             rows: self.rows,
+            warm_rows: self.warm_rows,
             rate: self.rate,
         }
     }
@@ -166,6 +170,7 @@ impl Job {
                 producers: self.producers,
                 batch: self.batch,
                 rows: self.rows,
+                warm_rows: self.warm_rows,
             };
             return match self.who {
                 Who::Ours => crowd.ours(&self.conf, self.how),

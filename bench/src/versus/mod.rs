@@ -62,6 +62,7 @@ use entry::Place;
 use machine::Busy;
 use plan::Bout;
 use results::Results;
+use server::Seat;
 
 /// Options of `forebay-bench versus`.
 #[derive(Debug, Clone)]
@@ -110,6 +111,7 @@ pub fn run(options: &VersusOptions) -> Result<(String, bool), Box<dyn Error>> {
     let here = PathBuf::from(".");
     let mut place = Place::new(
         options.dir.as_ref().unwrap_or(&here),
+        Seat::Last,
         plan::backlogs(options),
     )?;
     let begun = Instant::now();
@@ -205,6 +207,6 @@ fn rounds(
 }
 
 /// The server of a measurement, in this process; ends when standard input does.
-pub fn serve(ok_every: u64) -> Result<(), Box<dyn Error>> {
-    server::serve(ok_every)
+pub fn serve(ok_every: u64, core: Option<usize>) -> Result<(), Box<dyn Error>> {
+    server::serve(ok_every, core)
 }
