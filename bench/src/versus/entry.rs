@@ -19,8 +19,11 @@ use crate::limits::figures::float;
 pub(super) enum Files {
     /// Nothing.
     None,
-    /// A backlog left by this job, new for every measurement.
+    /// A backlog left by this job, new for every measurement; not in the page cache.
     Backlog(Vec<String>),
+    /// The same, as whoever wrote it left it: on the disk, and in the page cache if it went through
+    /// that.
+    JustLeft(Vec<String>),
     /// The backlog of that name, which is kept for all measurements; not in the page cache.
     Cold(&'static str),
     /// The same, in the page cache.
@@ -88,6 +91,11 @@ impl Place {
                 raw::evict(fresh.path())?;
                 fresh.path().to_owned()
             }
+            Files::JustLeft(job) => {
+                child(job, fresh.path(), "127.0.0.1:1")?;
+                raw::sync(fresh.path())?;
+                fresh.path().to_owned()
+            }
             Files::Cold(name) => {
                 let dir = self.backlog(name)?;
                 raw::evict(&dir)?;
@@ -128,8 +136,13 @@ impl Place {
         }
         figures.set("server_rows", float(rows));
         figures.set("bytes_row", float(bytes) / float(rows));
-        if let Some(seconds) = figures.get("seconds") {
-            figures.set("gb_s", float(bytes) / seconds / 1e9);
+        for (times, rate) in [
+            ("seconds", "gb_s"),
+            ("after_open_seconds", "after_open_gb_s"),
+        ] {
+            if let Some(seconds) = figures.get(times) {
+                figures.set(rate, float(bytes) / seconds / 1e9);
+            }
         }
         Ok(figures)
     }

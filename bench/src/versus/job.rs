@@ -225,14 +225,20 @@ impl Job {
         Ok(figures)
     }
 
+    /// `seconds` from the start, `after_open_seconds` from when the client could be used.
     fn drain(&self) -> Result<Figures, Box<dyn Error>> {
         let start = Instant::now();
-        let figures = self.with(|contender| {
+        self.with(|contender| {
+            let opened = start.elapsed();
             contender.wait_acked(DRAIN_LIMIT)?;
+            let drained = start.elapsed();
             let mut figures = Figures::default();
-            figures.set("seconds", start.elapsed().as_secs_f64());
+            figures.set("seconds", drained.as_secs_f64());
+            figures.set(
+                "after_open_seconds",
+                drained.as_secs_f64() - opened.as_secs_f64(),
+            );
             Ok(figures)
-        })?;
-        Ok(figures)
+        })
     }
 }

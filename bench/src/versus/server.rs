@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// Where the server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seat {
+pub enum Seat {
     /// On the last core that is allowed, where a single shard of ours is by default: one core for
     /// who makes rows, one for who moves them.
     Last,
@@ -100,5 +100,24 @@ impl Server {
         let number = |name: &str| totals[name].as_u64();
         let counted = number("rows").zip(number("message_bytes"));
         counted.ok_or_else(|| format!("the server said {said}").into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seat_is_the_last_core_any_or_a_number() {
+        assert_eq!("last".parse(), Ok(Seat::Last));
+        assert_eq!("any".parse(), Ok(Seat::Any));
+        assert_eq!("3".parse(), Ok(Seat::Core(3)));
+        let refused = "first".parse::<Seat>().expect_err("not a seat");
+        assert!(
+            refused.contains("first") && refused.contains("any"),
+            "{refused}"
+        );
+        assert_eq!(Seat::Any.core(), None);
+        assert_eq!(Seat::Core(1).core(), Some(1));
     }
 }

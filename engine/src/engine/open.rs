@@ -122,7 +122,8 @@ impl Engine {
         match settled {
             Ok(()) => {
                 let cores = uring::Placement::here(&engine.config).in_words(shards);
-                tracing::info!(shards, cores, "FB-C011 started");
+                let usable = uring::usable_cores();
+                tracing::info!(shards, cores, usable, "FB-C011 started");
                 Ok(engine)
             }
             Err(error) => {
