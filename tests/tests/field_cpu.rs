@@ -309,7 +309,7 @@ fn idle_iowait_an_idle_shard_waits_for_no_disk() {
         let waited = waited()
             .zip(before)
             .map(|(after, before)| after.saturating_sub(before));
-        if asleep && waited.is_none_or(|waited| waited < window / 100) {
+        if asleep && waited.is_none_or(|waited| waited < window / 10) {
             println!("idle for {window:?}: waited for disks {waited:?}");
             break;
         }
