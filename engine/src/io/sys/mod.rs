@@ -3,6 +3,7 @@
 //! Every wrapper here is small, safe to call, and the only place where its system call is made.
 
 mod bounded;
+mod crc;
 mod descriptor;
 mod direct;
 mod event;
@@ -24,6 +25,7 @@ mod thread;
 mod unnamed;
 
 pub(crate) use bounded::read_bounded;
+pub(crate) use crc::{crc32c, crc32c_append};
 pub(crate) use descriptor::Descriptor;
 pub(crate) use event::EventFd;
 pub(crate) use filesystem::{Filesystem, filesystem};
