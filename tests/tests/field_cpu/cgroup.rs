@@ -1,11 +1,6 @@
 //! Control groups of a test's own: what one process alone waits for disks, and fewer cores for it
 //! than the machine has. Root alone makes them, and only where their hierarchies can be written.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a panic here is a failed test"
-)]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
