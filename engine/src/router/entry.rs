@@ -91,6 +91,7 @@ pub(crate) struct Entry<'a> {
 
 /// Two numbers side by side.
 #[inline]
+#[expect(clippy::many_single_char_names, reason = "eight bytes")]
 fn pair(bytes: [u8; 8]) -> (u32, u32) {
     let [a, b, c, d, e, f, g, h] = bytes;
     (
