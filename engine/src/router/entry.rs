@@ -59,8 +59,8 @@ impl EntryHeader {
     }
 
     /// Writes the header to the first [`HEADER_BYTES`] of `out`.
+    #[inline]
     pub(crate) fn write(&self, out: &mut [u8]) {
-        out[..8].copy_from_slice(&self.accepted_ns.to_le_bytes());
         let words = [
             self.rows,
             u32::from(self.tables) | u32::from(self.symbol_table) << 16,
@@ -69,11 +69,11 @@ impl EntryHeader {
             self.runs,
             self.block_bytes,
         ];
-        for (word, place) in words
-            .into_iter()
-            .zip(out[8..HEADER_BYTES].chunks_exact_mut(4))
-        {
-            place.copy_from_slice(&word.to_le_bytes());
+        let (places, _) = out[..HEADER_BYTES].as_chunks_mut();
+        places[0] = self.accepted_ns.to_le_bytes();
+        for (place, pair) in places[1..].iter_mut().zip(words.as_chunks::<2>().0) {
+            let word = u64::from(pair[0]) | u64::from(pair[1]) << 32;
+            *place = word.to_le_bytes();
         }
     }
 }

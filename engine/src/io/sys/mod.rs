@@ -2,6 +2,7 @@
 //!
 //! Every wrapper here is small, safe to call, and the only place where its system call is made.
 
+mod barrier;
 mod bounded;
 mod descriptor;
 mod direct;
@@ -23,6 +24,13 @@ mod space;
 mod thread;
 mod unnamed;
 
+#[cfg(any(test, feature = "internals"))]
+#[cfg_attr(
+    not(feature = "internals"),
+    allow(unused_imports, unreachable_pub, reason = "public through `internals`")
+)]
+pub use barrier::set_halves;
+pub(crate) use barrier::{heavy, light, lighten};
 pub(crate) use bounded::read_bounded;
 pub(crate) use descriptor::Descriptor;
 pub(crate) use event::EventFd;
