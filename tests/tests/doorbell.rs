@@ -182,7 +182,7 @@ fn an_engine_that_is_refused_membarrier_delivers() {
             table.column_i64("n", row).expect("a value");
             rows.at_now().expect("a row");
             rows.publish().expect("room");
-            engine.wait_acked(Duration::from_secs(60)).expect("acked");
+            engine.wait_acked(Duration::from_mins(1)).expect("acked");
         }
         engine.close().expect("all is acked");
     });
