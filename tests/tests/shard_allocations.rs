@@ -14,7 +14,7 @@ use forebay_loadgen::allocations::{self, Counting};
 use forebay_loadgen::sink::{Sink, SinkConfig};
 
 mod producing;
-use producing::{PATIENCE, connect, row, scratch};
+use producing::{PATIENCE, connect, free_address, row, scratch};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -33,7 +33,11 @@ struct Rig {
 
 impl Rig {
     fn new(dir: &Path, more: &str) -> Self {
-        let sink = Sink::start(SinkConfig::default()).unwrap();
+        let config = SinkConfig {
+            listen: free_address(),
+            ..SinkConfig::default()
+        };
+        let sink = Sink::start(config).unwrap();
         let keys = format!("sf_dir={};intake=file;{more}", dir.display());
         let engine = connect(sink.addr(), &keys);
         let producer = engine.producer().unwrap();
@@ -64,8 +68,9 @@ impl Rig {
 
     /// What the shard asked for during `work`, and the counters before and after.
     fn counted(&mut self, work: impl FnOnce(&mut Self)) -> (u64, Stats, Stats) {
+        // With the thread that its executor keeps for calls that block.
         let shard = allocations::shard_threads();
-        assert_eq!(shard.len(), 1, "one shard runs");
+        assert!(!shard.is_empty(), "a shard runs");
         let (asked, before) = (allocations::of(&shard), self.engine.stats());
         work(self);
         let asked = allocations::of(&shard) - asked;
@@ -91,7 +96,8 @@ fn a_shard_asks_for_memory_by_segment_and_not_by_frame() {
         assert_eq!(after.frames_acked - before.frames_acked, frames, "{name}");
         assert!(after.commits > before.commits, "{name}");
         assert_eq!(after.segments_written, before.segments_written, "{name}");
-        assert!(pause.is_zero() || after.parks > before.parks + 10, "{name}");
+        // At the latest when nothing more comes.
+        assert!(after.parks > before.parks, "{name}");
         assert_eq!(asked, 0, "{name}");
     }
     drop(rig);

@@ -59,8 +59,8 @@ impl EntryHeader {
     }
 
     /// Writes the header to the first [`HEADER_BYTES`] of `out`.
+    #[inline]
     pub(crate) fn write(&self, out: &mut [u8]) {
-        out[..8].copy_from_slice(&self.accepted_ns.to_le_bytes());
         let words = [
             self.rows,
             u32::from(self.tables) | u32::from(self.symbol_table) << 16,
@@ -69,11 +69,11 @@ impl EntryHeader {
             self.runs,
             self.block_bytes,
         ];
-        for (word, place) in words
-            .into_iter()
-            .zip(out[8..HEADER_BYTES].chunks_exact_mut(4))
-        {
-            place.copy_from_slice(&word.to_le_bytes());
+        let (places, _) = out[..HEADER_BYTES].as_chunks_mut();
+        places[0] = self.accepted_ns.to_le_bytes();
+        for (place, pair) in places[1..].iter_mut().zip(words.as_chunks::<2>().0) {
+            let word = u64::from(pair[0]) | u64::from(pair[1]) << 32;
+            *place = word.to_le_bytes();
         }
     }
 }
@@ -93,11 +93,9 @@ pub(crate) struct Entry<'a> {
 #[inline]
 #[expect(clippy::many_single_char_names, reason = "eight bytes")]
 fn pair(bytes: [u8; 8]) -> (u32, u32) {
-    let [a, b, c, d, e, f, g, h] = bytes;
-    (
-        u32::from_le_bytes([a, b, c, d]),
-        u32::from_le_bytes([e, f, g, h]),
-    )
+    let both = u64::from_le_bytes(bytes);
+    let half = |word: u64| u32::try_from(word & 0xFFFF_FFFF).unwrap_or_default(); // always fits
+    (half(both), half(both >> 32))
 }
 
 impl<'a> Entry<'a> {

@@ -14,6 +14,8 @@ use crate::slot::{Dictionary, DictionaryFull};
 const UNKNOWN: u32 = u32::MAX;
 /// Pieces up to so many bytes are copied as so many.
 const SHORT: usize = 16;
+/// So many cells of symbols are looked up before any is written.
+const GROUP: usize = 8;
 
 /// Local to global symbol ids of one producer.
 #[derive(Debug, Default)]
@@ -155,17 +157,88 @@ fn cut(bytes: &[u8], count: usize) -> Result<(&[u8], &[u8]), Refusal> {
 fn translate(cells: &[u8], map: &SymbolMap, out: &mut [u8]) -> Result<usize, Refusal> {
     let mut at = 0;
     let out = out.get_mut(..cells.len()).ok_or(Refusal::Malformed)?;
-    for cell in cells.as_chunks::<4>().0 {
+    let id_of = |cell: &[u8; 4]| {
         let local = u32::from_le_bytes(*cell);
-        let id = *map.ids.get(local as usize).ok_or(Refusal::Malformed)?;
-        if id < 0x80 {
-            out[at] = id.to_le_bytes()[0];
-            at += 1;
-        } else if id == UNKNOWN {
-            return Err(Refusal::Malformed);
+        map.ids.get(local as usize).copied().unwrap_or(UNKNOWN)
+    };
+    let (groups, rest) = cells.as_chunks::<{ 4 * GROUP }>();
+    for group in groups {
+        let mut ids = [0; GROUP];
+        for (id, cell) in ids.iter_mut().zip(group.as_chunks().0) {
+            *id = id_of(cell);
+        }
+        if ids.iter().fold(0, |all, id| all | id) < 0x80 {
+            let bytes = ids.map(|id| id.to_le_bytes()[0]);
+            out[at..at + GROUP].copy_from_slice(&bytes);
+            at += GROUP;
         } else {
-            at += varint::encode(u64::from(id), &mut out[at..]);
+            for id in ids {
+                at += put_id(id, &mut out[at..])?;
+            }
         }
     }
+    for cell in rest.as_chunks().0 {
+        at += put_id(id_of(cell), &mut out[at..])?;
+    }
     Ok(at)
+}
+
+/// Writes an id to the front of `out`, which has room for a cell; returns the bytes written.
+#[inline]
+fn put_id(id: u32, out: &mut [u8]) -> Result<usize, Refusal> {
+    if id >= 0x4000 {
+        return if id == UNKNOWN {
+            Err(Refusal::Malformed)
+        } else {
+            Ok(varint::encode(u64::from(id), out))
+        };
+    }
+    let place = out.first_chunk_mut().ok_or(Refusal::Malformed)?;
+    // One byte or two, without a branch: ids come in no order that could be guessed.
+    let is_long = id >= 0x80;
+    let low = (id & 0x7F) | u32::from(is_long) << 7;
+    *place = [low.to_le_bytes()[0], (id >> 7).to_le_bytes()[0]];
+    Ok(1 + usize::from(is_long))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_every_length_are_varints_in_the_order_of_their_cells() {
+        let ids = [
+            0, 1, 0x7F, 0x80, 0x3FFF, 0x4000, 0x1F_FFFF, 0x20_0000, 999_999,
+        ];
+        let map = SymbolMap {
+            table: 0,
+            ids: [&ids[..], &[UNKNOWN]].concat(),
+        };
+        let unknown = u32::try_from(ids.len()).unwrap();
+        // Groups of one byte each, groups with longer ones, and what is left over.
+        let small = (0..16_u32).map(|n| n % 3);
+        let mixed = (0..37).map(|n| n * 5 % unknown);
+        let locals: Vec<u32> = small.chain(mixed).collect();
+        for from in 0..locals.len() {
+            let cells: Vec<u8> = locals[from..]
+                .iter()
+                .flat_map(|n| n.to_le_bytes())
+                .collect();
+            let mut want = Vec::new();
+            for local in &locals[from..] {
+                varint::push(u64::from(ids[*local as usize]), &mut want);
+            }
+            let mut out = vec![0xEE; cells.len()];
+            let used = translate(&cells, &map, &mut out).unwrap();
+            assert!(out[..used] == want, "from {from}");
+            // Neither a symbol without an id nor a number that nobody gave.
+            for wrong in [unknown, unknown + 1] {
+                let mut cells = cells.clone();
+                let last = cells.len() - 4;
+                cells[last..].copy_from_slice(&wrong.to_le_bytes());
+                let refused = translate(&cells, &map, &mut out);
+                assert_eq!(refused, Err(Refusal::Malformed));
+            }
+        }
+    }
 }

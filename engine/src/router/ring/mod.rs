@@ -28,6 +28,7 @@ pub(crate) fn over(region: Region) -> (Writer, Reader) {
         tail: 0,
         head_seen: 0,
         reserved: 0,
+        sealed: 0,
     };
     let reader = Reader {
         region,
@@ -47,6 +48,8 @@ pub struct Writer {
     head_seen: u64,
     /// End of what is reserved and not committed; `tail` when nothing is.
     reserved: u64,
+    /// Everything reserved below has its CRC, if this is at the end of it.
+    sealed: u64,
 }
 
 impl std::fmt::Debug for Writer {
@@ -69,6 +72,7 @@ impl Writer {
     #[inline]
     pub fn reserve(&mut self, bytes: usize) -> Option<&mut [u8]> {
         self.reserved = self.tail;
+        self.sealed = self.tail;
         self.reserve_next(bytes)
     }
 
@@ -104,6 +108,31 @@ impl Writer {
         Some(unsafe { self.region.bytes_mut(start + HEAD_BYTES as u64, bytes) })
     }
 
+    /// [Reserves](Self::reserve) an entry and fills it with what lies elsewhere; `false` when the ring
+    /// is too full. Its CRC is that of the original, which is at hand, while the ring's memory is
+    /// still on its way to this core.
+    ///
+    /// # Panics
+    /// As `reserve`.
+    #[inline]
+    pub fn put(&mut self, payload: &[u8]) -> bool {
+        let Some(entry) = self.reserve(payload.len()) else {
+            return false;
+        };
+        entry.copy_from_slice(payload);
+        let end = self.reserved;
+        let is_alone = end - self.tail == entry_bytes(payload.len());
+        // A pad before it waits for the commit.
+        if is_alone && self.region.is_sealed() {
+            let first = first_word(payload.len() as u64, KIND_DATA);
+            let crc = crc(self.tail, first, payload);
+            // SAFETY: the head of the reserved entry, in the writer's part.
+            unsafe { self.region.put(self.tail + CRC_AT, u64::from(crc)) };
+            self.sealed = end;
+        }
+        true
+    }
+
     /// Start and end of an entry of `bytes` that comes next at `from`: entries are contiguous, so
     /// one that does not fit before the buffer's end begins behind it.
     #[inline]
@@ -135,16 +164,16 @@ impl Writer {
         self.region.capacity()
     }
 
+    #[inline]
     fn put_head(&mut self, position: u64, bytes: u64, kind: u32) {
+        // SAFETY: in the writer's part of the buffer (as in `reserve_next`), which holds a whole head
+        // wherever an entry begins.
+        let head = unsafe { self.region.bytes_mut(position, HEAD_BYTES) };
         // Not sealed yet: a data entry's payload is still to come.
-        for (at, word) in [
-            (0, first_word(bytes, kind)),
-            (CRC_AT, 0),
-            (FRAME_AT, 0),
-            (FSN_AT, 0),
-        ] {
-            // SAFETY: in the writer's part of the buffer (as in `reserve_next`).
-            unsafe { self.region.put(position + at, word) };
+        let (words, _) = head.as_chunks_mut();
+        words.fill([0; 8]);
+        if let Some(first) = words.first_mut() {
+            *first = first_word(bytes, kind).to_le_bytes();
         }
     }
 
@@ -155,7 +184,7 @@ impl Writer {
     #[inline]
     pub fn commit(&mut self) {
         assert!(self.reserved > self.tail, "commit follows reserve");
-        if self.region.is_sealed() {
+        if self.region.is_sealed() && self.sealed != self.reserved {
             self.seal();
         }
         self.tail = self.reserved;
