@@ -123,7 +123,8 @@ impl Engine {
         match settled {
             Ok(()) => {
                 let cores = uring::Placement::here(&engine.config).in_words(shards);
-                tracing::info!(shards, cores, "FB-C011 started");
+                let usable = uring::usable_cores();
+                tracing::info!(shards, cores, usable, "FB-C011 started");
                 if !is_eased {
                     tracing::info!(
                         "FB-C012 the kernel has no membarrier for this process, or a seccomp \

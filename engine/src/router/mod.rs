@@ -1,5 +1,6 @@
 //! From producers to shards: the ring that hands bytes over, the lane around it, the doorbell.
 
+mod crc;
 pub(crate) mod doorbell;
 pub(crate) mod entry;
 pub(crate) mod gate;

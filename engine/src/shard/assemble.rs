@@ -12,6 +12,8 @@ use crate::slot::{Dictionary, DictionaryFull};
 
 /// A local id that has no global one yet.
 const UNKNOWN: u32 = u32::MAX;
+/// Pieces up to so many bytes are copied as so many.
+const SHORT: usize = 16;
 
 /// Local to global symbol ids of one producer.
 #[derive(Debug, Default)]
@@ -48,18 +50,9 @@ impl SymbolMap {
         let mut seen = 0;
         for (local, text) in entry.symbols() {
             seen += 1;
-            let index = local as usize;
-            if index >= self.ids.len() {
-                // Local ids are dense, so this grows by what the producer interned.
-                self.ids
-                    .resize((index + 1).next_power_of_two().max(64), UNKNOWN);
-            }
-            if self.ids[index] == UNKNOWN {
-                let text = std::str::from_utf8(text).map_err(|_| Refusal::Malformed)?;
-                match dictionary.intern_within(text, symbols_max) {
-                    Ok((id, _)) => self.ids[index] = id,
-                    Err(full) => return Err(full.into()),
-                }
+            let known = self.ids.get(local as usize);
+            if known.is_none_or(|id| *id == UNKNOWN) {
+                self.introduce(local as usize, text, dictionary, symbols_max)?;
             }
         }
         if seen == entry.header.symbols {
@@ -67,6 +60,25 @@ impl SymbolMap {
         } else {
             Err(Refusal::Malformed)
         }
+    }
+
+    /// Gives a symbol its global id.
+    #[cold]
+    fn introduce(
+        &mut self,
+        local: usize,
+        text: &[u8],
+        dictionary: &mut Dictionary,
+        symbols_max: u32,
+    ) -> Result<(), Refusal> {
+        let text = std::str::from_utf8(text).map_err(|_| Refusal::Malformed)?;
+        if local >= self.ids.len() {
+            // Local ids are dense, so this grows by what the producer interned.
+            self.ids
+                .resize((local + 1).next_power_of_two().max(64), UNKNOWN);
+        }
+        (self.ids[local], _) = dictionary.intern_within(text, symbols_max)?;
+        Ok(())
     }
 
     /// Drops ids at or above `count`.
@@ -88,27 +100,54 @@ pub(crate) fn assemble(
     out: &mut [u8],
 ) -> Result<usize, Refusal> {
     let count = dictionary.len() - known;
-    let mut at = HEADER_LEN;
-    at += control::write_delta_head(u64::from(known), u64::from(count), &mut out[at..]);
-    let entries = dictionary.entries(known, dictionary.len());
-    out[at..at + entries.len()].copy_from_slice(entries);
-    at += entries.len();
-    let mut from = 0;
-    for (offset, cells) in entry.runs() {
-        let plain = entry.blocks.get(from..offset).ok_or(Refusal::Malformed)?;
-        out[at..at + plain.len()].copy_from_slice(plain);
-        at += plain.len();
-        from = offset + 4 * cells;
-        let cells = entry.blocks.get(offset..from).ok_or(Refusal::Malformed)?;
-        at += translate(cells, map, &mut out[at..])?;
+    let out_bytes = out.len();
+    let (head, rest) = out
+        .split_first_chunk_mut::<HEADER_LEN>()
+        .ok_or(Refusal::Malformed)?;
+    let used = control::write_delta_head(u64::from(known), u64::from(count), rest);
+    let mut rest = &mut rest[used..];
+    if count > 0 {
+        rest = put(dictionary.entries(known, dictionary.len()), rest);
     }
-    let plain = entry.blocks.get(from..).ok_or(Refusal::Malformed)?;
-    out[at..at + plain.len()].copy_from_slice(plain);
-    at += plain.len();
-    let payload = u32::try_from(at - HEADER_LEN).map_err(|_| Refusal::Malformed)?;
-    let tables = entry.header.tables;
-    Header::new(Flags::DELTA_SYMBOL_DICT, tables, payload).write(&mut out[..HEADER_LEN]);
-    Ok(at)
+    let (mut blocks, mut from) = (entry.blocks, 0);
+    for (offset, cells) in entry.runs() {
+        let plain_bytes = offset.checked_sub(from).ok_or(Refusal::Malformed)?;
+        let (plain, behind) = cut(blocks, plain_bytes)?;
+        // Between two columns of symbols lies a byte: most pieces are short.
+        match (
+            blocks.first_chunk::<SHORT>(),
+            rest.first_chunk_mut::<SHORT>(),
+        ) {
+            (Some(piece), Some(place)) if plain_bytes <= SHORT => {
+                *place = *piece;
+                rest = &mut rest[plain_bytes..];
+            }
+            _ => rest = put(plain, rest),
+        }
+        let (ids, behind) = cut(behind, 4 * cells)?;
+        let used = translate(ids, map, rest)?;
+        rest = &mut rest[used..];
+        (blocks, from) = (behind, offset + 4 * cells);
+    }
+    let rest = put(blocks, rest);
+    let message_bytes = out_bytes - rest.len();
+    let payload = u32::try_from(message_bytes - HEADER_LEN).map_err(|_| Refusal::Malformed)?;
+    *head = Header::new(Flags::DELTA_SYMBOL_DICT, entry.header.tables, payload).to_bytes();
+    Ok(message_bytes)
+}
+
+/// Copies `bytes` to the front of `out` and returns what lies behind.
+#[inline]
+fn put<'a>(bytes: &[u8], out: &'a mut [u8]) -> &'a mut [u8] {
+    let (place, behind) = out.split_at_mut(bytes.len());
+    place.copy_from_slice(bytes);
+    behind
+}
+
+/// The first `count` bytes, and what lies behind.
+#[inline]
+fn cut(bytes: &[u8], count: usize) -> Result<(&[u8], &[u8]), Refusal> {
+    bytes.split_at_checked(count).ok_or(Refusal::Malformed)
 }
 
 /// Turns cells of 4-byte local ids into varint global ids; returns the bytes written. A varint of
@@ -116,8 +155,8 @@ pub(crate) fn assemble(
 fn translate(cells: &[u8], map: &SymbolMap, out: &mut [u8]) -> Result<usize, Refusal> {
     let mut at = 0;
     let out = out.get_mut(..cells.len()).ok_or(Refusal::Malformed)?;
-    for cell in cells.chunks_exact(4) {
-        let local = u32::from_le_bytes([cell[0], cell[1], cell[2], cell[3]]);
+    for cell in cells.as_chunks::<4>().0 {
+        let local = u32::from_le_bytes(*cell);
         let id = *map.ids.get(local as usize).ok_or(Refusal::Malformed)?;
         if id < 0x80 {
             out[at] = id.to_le_bytes()[0];

@@ -4,6 +4,7 @@
 
 mod barrier;
 mod bounded;
+mod crc;
 mod descriptor;
 mod direct;
 mod event;
@@ -32,6 +33,7 @@ mod unnamed;
 pub use barrier::set_halves;
 pub(crate) use barrier::{heavy, light, lighten};
 pub(crate) use bounded::read_bounded;
+pub(crate) use crc::{crc32c, crc32c_append};
 pub(crate) use descriptor::Descriptor;
 pub(crate) use event::EventFd;
 pub(crate) use filesystem::{Filesystem, filesystem};

@@ -34,6 +34,7 @@ pub(crate) fn over(region: Region) -> (Writer, Reader) {
         region,
         head: 0,
         next: 0,
+        behind: 0,
         tail_seen: 0,
         limit: u64::MAX,
     };
@@ -217,6 +218,8 @@ pub struct Reader {
     head: u64,
     /// Everything below is taken.
     next: u64,
+    /// Where the entry ends that was looked at last; `next` when that is taken.
+    behind: u64,
     tail_seen: u64,
     /// Nothing at or above is looked at.
     limit: u64,
@@ -237,6 +240,7 @@ impl Reader {
             region: Arc::new(region),
             head,
             next: head,
+            behind: head,
             tail_seen: tail,
             limit: tail,
         }
@@ -262,6 +266,7 @@ impl Reader {
                 self.next += entry_bytes(bytes);
                 continue;
             }
+            self.behind = self.next + entry_bytes(bytes);
             // SAFETY: `next < tail`, so the entry is published and in the reader's part; the
             // acquire load of `tail` makes its bytes visible; the writer leaves them alone until
             // `head` moves, which needs `&mut self`.
@@ -295,10 +300,8 @@ impl Reader {
     /// If there is no entry.
     #[inline]
     pub fn take(&mut self) {
-        assert!(self.next < self.tail_seen, "take follows peek");
-        let (bytes, kind) = self.split_at(self.next);
-        assert!(kind == KIND_DATA, "peek skips pads");
-        self.next += entry_bytes(bytes);
+        assert!(self.next < self.behind, "take follows peek");
+        self.next = self.behind;
     }
 
     /// Takes the entry that [`peek`](Self::peek) gave and gives the room of everything taken back
@@ -334,7 +337,7 @@ impl Reader {
     /// Goes back to the oldest entry that is not released and takes the first `count` again; what
     /// was noted in those behind is void. `false` if there are fewer.
     pub(crate) fn rewind(&mut self, count: u64) -> bool {
-        self.next = self.head;
+        (self.next, self.behind) = (self.head, self.head);
         for _ in 0..count {
             if self.peek().is_none() {
                 return false;
