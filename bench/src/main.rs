@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use forebay_bench::limits::durable::{self, DurableOptions};
@@ -32,12 +31,12 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// How long an OK waits in the socket while a producer keeps the shard's intake busy.
-    Turn(Turn),
+    Turn(TurnOptions),
     /// What the machine can do, beside what the engine does with it.
     #[command(subcommand)]
     Limits(Limits),
     /// The same work by the official client and by other logs, by turns: ratios and targets.
-    Versus(Versus),
+    Versus(Strict<VersusOptions>),
     /// What `intake_ring_bytes` buys and costs.
     Rings(RingsOptions),
     /// One measurement of `versus`; prints JSON.
@@ -48,67 +47,14 @@ enum Command {
     VersusDisk(OnDisk),
     /// The server of one.
     #[command(hide = true)]
-    VersusSink { ok_every: u64 },
-}
-
-#[derive(Debug, Args)]
-struct Versus {
-    /// Alternations; the median counts.
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// Only bouts whose name contains this.
-    #[arg(long)]
-    only: Option<String>,
-    /// Rows of a throughput measurement; chunks take 10/3 as many.
-    #[arg(long, default_value_t = 6_000_000)]
-    rows: u64,
-    /// Length of a latency measurement.
-    #[arg(long, default_value_t = 2.0)]
-    seconds: f64,
-    /// Shards of our engine in the bout of 8 producers.
-    #[arg(long, default_value_t = 1)]
-    shards: u64,
-    /// One short round, for trying: a tenth of the rows and of the time, figures for nobody.
-    #[arg(long, conflicts_with_all = ["rounds", "rows", "seconds"])]
-    quick: bool,
-    /// Where slots go (must be on a disk) instead of here.
-    #[arg(long)]
-    dir: Option<PathBuf>,
-    /// Write the lines to this file as JSON.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Exit with 1 if a target is missed.
-    #[arg(long)]
-    strict: bool,
-}
-
-#[derive(Debug, Args)]
-struct Turn {
-    /// Length of the measurement.
-    #[arg(long, default_value_t = 60)]
-    seconds: u64,
-    /// Rows of a batch.
-    #[arg(long, default_value_t = 1000)]
-    batch: u64,
-    /// Percent of the knee to run at.
-    #[arg(long, default_value_t = 70)]
-    percent: u64,
-    /// Core of the shard.
-    #[arg(long, default_value_t = 1)]
-    shard_core: usize,
-    /// Core of the producer and the sink.
-    #[arg(long, default_value_t = 0)]
-    load_core: usize,
-    /// Exit with 1 if the p99 reaches this many microseconds.
-    #[arg(long)]
-    p99_below_us: Option<u64>,
+    VersusSink { ok_every: u64, core: Option<usize> },
 }
 
 #[derive(Debug, Subcommand)]
 enum Limits {
     /// Opening a slot with a backlog: our scan, a direct read of the same files, the official
     /// client opening its own slot.
-    Recovery(Recovery),
+    Recovery(RecoveryOptions),
     /// Commits with and without fdatasync, beside loops that only write: latency and throughput.
     Durable(Strict<DurableOptions>),
     /// What disk, loopback and cores do without any engine.
@@ -125,40 +71,6 @@ enum Limits {
     },
 }
 
-#[derive(Debug, Args)]
-struct Recovery {
-    /// Backlog in MB.
-    #[arg(long, default_value_t = 600)]
-    mb: u64,
-    /// Frames of one short row instead of 1 to 32 KiB.
-    #[arg(long)]
-    one_row: bool,
-    /// KiB of a segment file.
-    #[arg(long, default_value_t = 4096)]
-    segment_kib: u64,
-    /// Alternations; the median counts.
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// Leave the official client out.
-    #[arg(long)]
-    ours_only: bool,
-    /// Also drain the backlog at the end.
-    #[arg(long)]
-    drain: bool,
-    /// Where the slots go (must be on a disk) instead of here.
-    #[arg(long)]
-    dir: Option<PathBuf>,
-    /// Exit with 1 if the cold scan is below this share of the raw read.
-    #[arg(long)]
-    percent_at_least: Option<u64>,
-    /// Exit with 1 if an opening of ours takes this many MiB of memory.
-    #[arg(long)]
-    peak_mib_below: Option<u64>,
-    /// Write the rows to this file as JSON.
-    #[arg(long)]
-    json: Option<PathBuf>,
-}
-
 /// Options of a measurement that has targets.
 #[derive(Debug, Args)]
 struct Strict<T: Args> {
@@ -172,7 +84,9 @@ struct Strict<T: Args> {
 fn main() -> std::process::ExitCode {
     let outcome = match Cli::parse().command {
         Command::Turn(options) => turn(&options),
-        Command::Versus(options) => versus(options),
+        Command::Versus(Strict { options, strict }) => {
+            versus::run(&options).map(|outcome| told(outcome, strict))
+        }
         Command::Rings(options) => {
             versus::rings::run(&options).map(|said| told((said, true), false))
         }
@@ -184,8 +98,8 @@ fn main() -> std::process::ExitCode {
             println!("{line}");
             true
         }),
-        Command::VersusSink { ok_every } => versus::serve(ok_every).map(|()| true),
-        Command::Limits(Limits::Recovery(options)) => recovery(options),
+        Command::VersusSink { ok_every, core } => versus::serve(ok_every, core).map(|()| true),
+        Command::Limits(Limits::Recovery(options)) => recovery(&options),
         Command::Limits(Limits::Durable(Strict { options, strict })) => {
             durable::run(&options).map(|outcome| told(outcome, strict))
         }
@@ -216,64 +130,23 @@ fn main() -> std::process::ExitCode {
 }
 
 /// Whether the limits held.
-fn turn(options: &Turn) -> Result<bool, Box<dyn Error>> {
-    let report = turn::run(&TurnOptions {
-        length: Duration::from_secs(options.seconds),
-        batch: options.batch,
-        percent: options.percent,
-        shard_core: options.shard_core,
-        load_core: options.load_core,
-    })?;
+fn turn(options: &TurnOptions) -> Result<bool, Box<dyn Error>> {
+    let report = turn::run(options)?;
     print!("{report}");
-    let limit = options
-        .p99_below_us
-        .map_or(u64::MAX, |micros| micros * 1000);
-    let holds = report.ok_wait.value_at_quantile(0.99) < limit;
-    if !holds {
-        eprintln!("forebay-bench: the p99 is not below the limit of {limit} ns");
+    if !report.holds() {
+        eprintln!("forebay-bench: the p99 is not below the limit");
     }
-    Ok(holds)
+    Ok(report.holds())
 }
 
 /// Whether the limits held.
-fn recovery(options: Recovery) -> Result<bool, Box<dyn Error>> {
-    let (said, holds) = recovery::run(&RecoveryOptions {
-        mb: options.mb,
-        one_row: options.one_row,
-        segment_bytes: options.segment_kib * 1024,
-        rounds: options.rounds,
-        ours_only: options.ours_only,
-        drain: options.drain,
-        dir: options.dir,
-        percent_at_least: options.percent_at_least,
-        peak_mib_below: options.peak_mib_below,
-        json: options.json,
-    })?;
+fn recovery(options: &RecoveryOptions) -> Result<bool, Box<dyn Error>> {
+    let (said, holds) = recovery::run(options)?;
     print!("{said}");
     if !holds {
         eprintln!("forebay-bench: a limit does not hold");
     }
     Ok(holds)
-}
-
-/// Whether the targets were met, if that is asked.
-fn versus(options: Versus) -> Result<bool, Box<dyn Error>> {
-    let (rounds, rows, seconds) = if options.quick {
-        (1, options.rows / 10, options.seconds / 5.0)
-    } else {
-        (options.rounds, options.rows, options.seconds)
-    };
-    let (said, met) = versus::run(&VersusOptions {
-        rounds,
-        only: options.only,
-        rows,
-        seconds,
-        shards: options.shards,
-        quick: options.quick,
-        dir: options.dir,
-        json: options.json,
-    })?;
-    Ok(told((said, met), options.strict))
 }
 
 /// Prints what was found; whether the targets were met, if that is asked.

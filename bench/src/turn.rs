@@ -8,6 +8,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use forebay::{Engine, Latency, LatencyHistogram, Stats};
 use forebay_loadgen::quotes::Quotes;
 use hdrhistogram::Histogram;
@@ -19,18 +20,26 @@ const KNEE_LENGTH: Duration = Duration::from_secs(4);
 const FIRST_NANOS: i64 = 1_700_000_000_000_000_000;
 
 /// Options of `forebay-bench turn`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct TurnOptions {
     /// Length of the measurement.
-    pub length: Duration,
+    #[arg(long, default_value_t = 60)]
+    pub seconds: u64,
     /// Rows of a batch.
+    #[arg(long, default_value_t = 1000)]
     pub batch: u64,
     /// Percent of the knee to run at.
+    #[arg(long, default_value_t = 70)]
     pub percent: u64,
     /// Core of the shard.
+    #[arg(long, default_value_t = 1)]
     pub shard_core: usize,
-    /// Core of the producer and the server.
+    /// Core of the producer and the sink.
+    #[arg(long, default_value_t = 0)]
     pub load_core: usize,
+    /// Exit with 1 if the p99 reaches this many microseconds.
+    #[arg(long)]
+    pub p99_below_us: Option<u64>,
 }
 
 /// What was measured.
@@ -44,6 +53,15 @@ pub struct TurnReport {
     pub ok_wait: Histogram<u64>,
     accept_to_acked: LatencyHistogram,
     stats: Stats,
+}
+
+impl TurnReport {
+    /// Whether the p99 is as it was asked for.
+    pub fn holds(&self) -> bool {
+        let p99 = self.ok_wait.value_at_quantile(0.99);
+        let limit = self.options.p99_below_us;
+        limit.is_none_or(|micros| p99 < micros * 1000)
+    }
 }
 
 /// Runs the measurement.
@@ -69,7 +87,8 @@ pub fn run(options: &TurnOptions) -> Result<TurnReport, Box<dyn std::error::Erro
     )?;
     probe.take();
     let began = Instant::now();
-    let sent_rows = drive(&engine, &quotes, options.batch, options.length, Some(rate))?;
+    let length = Duration::from_secs(options.seconds);
+    let sent_rows = drive(&engine, &quotes, options.batch, length, Some(rate))?;
     let elapsed = began.elapsed();
     let ok_wait = probe.take();
     let accept_to_acked = engine.histogram(Latency::AcceptToAcked);

@@ -34,6 +34,49 @@ pub mod ring {
         Ok(over(Region::shared(memory)))
     }
 }
+
+/// The doorbell of a shard, and the order that it rests on.
+pub mod door {
+    use std::io;
+    use std::time::Duration;
+
+    pub use crate::io::sys::set_halves;
+
+    use crate::io::sys::EventFd;
+    use crate::router::doorbell::Doorbell;
+
+    /// A doorbell with the bell that shards sleep on.
+    #[derive(Debug)]
+    pub struct Door(Doorbell<EventFd>);
+
+    impl Door {
+        /// One whose shard is awake.
+        pub fn new() -> io::Result<Self> {
+            EventFd::new().map(|bell| Self(Doorbell::new(bell)))
+        }
+
+        /// Tells the shard that there is work.
+        #[inline]
+        pub fn knock(&self) {
+            self.0.knock();
+        }
+
+        /// Announces that the shard is about to sleep.
+        pub fn park(&self) {
+            self.0.park();
+        }
+
+        /// Sleeps until a ring, for `limit` at most.
+        pub fn sleep(&self, limit: Duration) {
+            self.0.bell().wait(limit);
+        }
+
+        /// The shard is running again.
+        pub fn unpark(&self) {
+            self.0.unpark();
+        }
+    }
+}
 #[cfg(feature = "uring")]
 pub use crate::engine::settle;
 pub use crate::intake::view as intake;

@@ -14,6 +14,7 @@
     reason = "public for the tests of this crate alone; described in the engine"
 )]
 
+mod crc;
 #[path = "../../engine/src/router/doorbell.rs"]
 mod doorbell;
 mod region;

@@ -58,6 +58,29 @@ fn sealed_entries_are_handed_over_whole() {
     loom::model(|| hand_over(3, true, false));
 }
 
+#[test]
+fn entries_that_are_put_are_handed_over_whole() {
+    loom::model(|| {
+        let (mut writer, mut reader) = ring_over(CAPACITY, true);
+        let producer = thread::spawn(move || {
+            for n in 0..3_u64 {
+                while !writer.put(&n.to_le_bytes()) {
+                    thread::yield_now();
+                }
+                writer.commit();
+            }
+        });
+        for n in 0..3_u64 {
+            while reader.peek().is_none() {
+                thread::yield_now();
+            }
+            assert_eq!(reader.peek(), Some(&n.to_le_bytes()[..]));
+            reader.release();
+        }
+        producer.join().expect("the producer ends");
+    });
+}
+
 /// The shard parks, looks once more, and sleeps; the producer publishes and knocks. Without the
 /// fences, or with the last look before the announcement, a model hangs, which loom reports.
 #[test]

@@ -1,6 +1,7 @@
 //! What the tests of this crate share. Each file under `tests/` is one claim about the whole.
 
 pub mod address;
+pub mod again;
 pub mod block;
 pub mod cells;
 pub mod client_rows;

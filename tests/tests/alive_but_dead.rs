@@ -7,10 +7,10 @@
     reason = "helpers of tests: a panic here is a failed test"
 )]
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use forebay::{Error, ShardState, Stage};
+use forebay_tests::again;
 
 mod producing;
 use producing::{PATIENCE, connect, free_address, row, scratch, serve, stored, until};
@@ -67,21 +67,16 @@ fn child() {
     sink.stop();
     let numbers = stored(&dir.path().join("store"), "t1");
     assert_eq!(numbers, (0..=100).collect::<Vec<_>>());
-    println!("the child came to its end");
+    again::came_to_its_end();
 }
 
 #[test]
 fn alive_but_dead_one_of_two_shards_panics_and_is_named() {
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "child", "--nocapture"])
-        .env("FOREBAY_FAULT_SHARD_PANIC_AT", "append")
-        .env("FOREBAY_FAULT_SHARD_PANICS", "1")
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&child.stdout);
-    let cause = String::from_utf8_lossy(&child.stderr);
-    assert!(child.status.success(), "{told}{cause}");
-    assert!(told.contains("the child came to its end"), "{told}");
+    let faults = [
+        ("FOREBAY_FAULT_SHARD_PANIC_AT", "append"),
+        ("FOREBAY_FAULT_SHARD_PANICS", "1"),
+    ];
+    again::with("child", &faults);
 }
 
 #[test]

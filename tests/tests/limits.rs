@@ -69,6 +69,29 @@ fn an_engine_has_1024_producers_and_no_more() {
     engine.producer().unwrap_err();
 }
 
+/// A dropped producer's ring is freed once it is drained; that of a leaked one is not, and counts.
+#[test]
+fn a_leaked_producer_is_counted_and_holds_up_no_close() {
+    let engine = in_memory("");
+    let producers = |engine: &Engine| engine.status().shards[0].producers;
+    let (leaked, dropped) = (engine.producer().unwrap(), engine.producer().unwrap());
+    assert_eq!(producers(&engine), 2);
+    std::mem::forget(leaked);
+    drop(dropped);
+    let start = Instant::now();
+    while producers(&engine) != 1 {
+        assert!(start.elapsed() < PATIENCE, "{:?}", engine.status());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(engine.producer().unwrap());
+    while producers(&engine) != 1 {
+        assert!(start.elapsed() < PATIENCE, "{:?}", engine.status());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    engine.close().unwrap();
+    assert!(start.elapsed() < PATIENCE);
+}
+
 #[test]
 fn rings_end_at_intake_total_bytes() {
     let engine = in_memory("intake_total_bytes=16k;");

@@ -1,5 +1,6 @@
 //! The filesystem of the slot is shut down while producers flush, with the intake on tmpfs: the
-//! process lives, every producer gets an error that says what happened, and the next start delivers.
+//! process lives, every producer gets an error that says what happened, and what was accepted stays
+//! on tmpfs.
 //!
 //! ext4 on a loop device, shut down by `FS_IOC_SHUTDOWN`. Needs root, loop devices and python3 (the
 //! ioctl). With the intake in the slot the process would get SIGBUS: docs/durability.md.

@@ -8,11 +8,11 @@
 )]
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use forebay::{ShardState, Stage};
 use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
+use forebay_tests::again;
 
 use engine_child::{EngineChild, State};
 
@@ -279,27 +279,15 @@ fn child_with_two_shards() {
         }
         assert_eq!(numbers, (0..rows).collect::<Vec<_>>(), "{table}");
     }
-    println!("the child came to its end");
+    again::came_to_its_end();
 }
 
 #[test]
 fn while_one_of_two_shards_is_down_the_other_delivers() {
     for intake in INTAKES {
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--ignored",
-                "--exact",
-                "child_with_two_shards",
-                "--nocapture",
-            ])
-            .envs([(PANIC_AT, "append"), (PANIC_AFTER, "5"), (PANICS, "1")])
-            .env("SHARD_PANICS_KEYS", intake)
-            .output()
-            .unwrap();
-        let told = String::from_utf8_lossy(&child.stdout);
-        let cause = String::from_utf8_lossy(&child.stderr);
-        assert!(child.status.success(), "{told}{cause}");
-        assert!(told.contains("the child came to its end"), "{told}");
+        let faults = [(PANIC_AT, "append"), (PANIC_AFTER, "5"), (PANICS, "1")];
+        let variables = [&faults[..], &[("SHARD_PANICS_KEYS", intake)]].concat();
+        again::with("child_with_two_shards", &variables);
     }
 }
 

@@ -1,12 +1,13 @@
-//! Rows of a table with columns of fixed size gather on a tray before they go into its columns, and
-//! all others go there at once. Nobody can tell: a random script does the same to a producer that
-//! has a tray and to one that has none, call by call and byte by byte.
+//! Rows of a table with columns of fixed size gather on a tray before they go into its columns, or
+//! from there into the ring, and all others go into the columns at once. Nobody can tell: a random
+//! script does the same to a producer that has a tray and to one that has none, call by call and byte
+//! by byte.
 //!
 //! `timestamp_past_max` makes the second one: such a producer looks at every row by itself.
 
 use std::net::Ipv4Addr;
 
-use forebay::{ColumnId, ColumnType, Error, Producer, Symbol, TableId};
+use forebay::{Chunk, ColumnId, ColumnType, Error, Nulls, Producer, Symbol, TableId};
 use forebay::{TimestampMicros, TimestampNanos};
 use forebay_tests::encode::Client;
 use forebay_tests::seeds;
@@ -29,8 +30,10 @@ const COLUMNS: [(&str, ColumnType); 14] = [
     ("address", ColumnType::Ipv4),
     ("a name of more than sixteen bytes", ColumnType::Symbol),
 ];
-/// Tables: two with cells, one with a text.
-const TABLES: [&str; 3] = ["one", "other", "text"];
+/// Tables: two with cells, one with a text; and two that nothing is prepared of.
+const TABLES: [&str; 5] = ["one", "other", "text", "small", "smaller"];
+/// Those of which everything is prepared.
+const PREPARED: usize = 3;
 const TEXTS: [&str; 6] = [
     "",
     "B",
@@ -58,6 +61,8 @@ enum Call {
     Discard,
     Clear,
     Prepare(usize),
+    /// A chunk of so many rows of a table.
+    Chunk(usize, usize),
     Flush,
 }
 
@@ -73,15 +78,16 @@ impl Side {
         let connect = format!("ws::addr=127.0.0.1:1;at_now=server;{keys}");
         let mut client = Client::open(&connect).expect("a client in memory");
         let producer = client.producer();
-        let tables = TABLES.map(|table| {
+        let tables = TABLES[..PREPARED].iter().map(|table| {
             let id = producer.prepare(table).expect("a table");
             let column = |(name, ty)| producer.prepare_column(id, name, ty).expect("a column");
             (id, COLUMNS.map(column).to_vec())
         });
+        let tables = tables.collect();
         let symbols = TEXTS.map(|text| producer.intern(text).expect("a symbol"));
         Self {
             client,
-            tables: tables.to_vec(),
+            tables,
             symbols: symbols.to_vec(),
         }
     }
@@ -122,9 +128,21 @@ impl Side {
                 row.prepare_column(table, &name, ColumnType::Double)
                     .map(drop)
             }
+            Call::Chunk(table, rows) => chunk(row, TABLES[table], rows),
             Call::Flush => row.try_flush(),
         }
     }
+}
+
+fn chunk(producer: &mut Producer, table: &str, rows: usize) -> Result<(), Error> {
+    let values: Vec<i64> = (NOW..).take(rows).collect();
+    let codes = vec![0; rows];
+    let mut chunk = Chunk::new(table);
+    chunk
+        .symbol_codes("sym", &codes, &["SYM0001"], Nulls::NONE)?
+        .i64("i64", &values, Nulls::NONE)?
+        .at_nanos(&values)?;
+    producer.try_publish_chunk(&chunk).map(drop)
 }
 
 fn text(value: u64) -> &'static str {
@@ -231,7 +249,7 @@ impl Script {
     fn row(&mut self) -> &[Call] {
         self.calls.clear();
         if self.one_in(self.run) {
-            self.table = self.below(TABLES.len());
+            self.table = self.below(PREPARED);
             self.run = [1, 6, 60, 60][self.below(4)];
             self.is_sparse = self.one_in(3);
         }
@@ -298,6 +316,118 @@ impl Script {
     }
 }
 
+/// Batches of a few rows, most of them of one table, whose columns grow in number.
+struct Small {
+    script: Script,
+    /// Table of this stretch, and how many of the columns its rows set.
+    table: usize,
+    columns: usize,
+    /// One row in so many lacks a value, or is refused.
+    oddity: u64,
+    calls: Vec<Call>,
+}
+
+impl Small {
+    fn stretch(&mut self) {
+        self.table = 1 + self.script.below(TABLES.len() - 1);
+        self.columns = (self.columns + self.script.below(3)).min(COLUMNS.len());
+        self.oddity = [8, 60, 1_000, 1_000][self.script.below(4)];
+    }
+
+    fn row(&mut self) -> &[Call] {
+        self.calls.clear();
+        let table = self.table;
+        let is_prepared = table < PREPARED;
+        let begin = if is_prepared { Call::Row } else { Call::Table };
+        self.calls.push(begin(table));
+        let columns = if is_prepared {
+            COLUMNS.len()
+        } else {
+            self.columns
+        };
+        let odd = self
+            .script
+            .one_in(self.oddity)
+            .then(|| self.script.below(7));
+        for column in 0..columns {
+            let value = self.script.next();
+            if column + 1 == columns && odd == Some(0) {
+                continue;
+            }
+            let is_value = column > 0 || odd != Some(1);
+            let set = Call::Set(column, value, is_value);
+            let put = Call::Put(table, column, value);
+            self.calls.push(if is_prepared { put } else { set });
+            if column == 0 && odd == Some(2) {
+                self.calls.push(set);
+            }
+        }
+        if table == 2 {
+            self.calls.push(Call::Text);
+        }
+        self.calls.push(match odd {
+            Some(3) => Call::Nanos(-1),
+            Some(4) => Call::Now,
+            Some(5) => Call::Discard,
+            _ => Call::Nanos(NOW + i64::try_from(self.script.below(1_000)).expect("small")),
+        });
+        &self.calls
+    }
+
+    fn batch(&mut self, rows: usize, call: &mut impl FnMut(Call)) {
+        for _ in 0..rows {
+            for each in self.row() {
+                call(*each);
+            }
+        }
+        if self.script.one_in(20) {
+            call(Call::Chunk(self.table, 1 + self.script.below(3)));
+        }
+        if self.script.one_in(200) {
+            call(Call::Clear);
+        }
+        call(Call::Flush);
+    }
+}
+
+/// Batches and refused calls.
+fn play_small(seed: u64) -> (usize, usize) {
+    let mut small = Small {
+        script: Script::new(seed),
+        table: 1,
+        columns: 1,
+        oddity: 1,
+        calls: Vec::new(),
+    };
+    let (mut with, mut without) = (
+        Side::new(""),
+        Side::new("timestamp_past_max=9000000000000;"),
+    );
+    let (mut batches, mut refused) = (0, 0);
+    for _ in 0..12 {
+        small.stretch();
+        let rows = 1 + small.script.below(40);
+        let is_steady = !small.script.one_in(3);
+        for _ in 0..24 {
+            let rows = match is_steady {
+                true if rows > 20 => 1,
+                true => rows,
+                false => 1 + small.script.below(40),
+            };
+            small.batch(rows, &mut |call| {
+                let outcome = with.call(call);
+                assert_eq!(outcome, without.call(call), "seed {seed}, {call:?}");
+                refused += usize::from(outcome.0.is_err());
+            });
+            batches += 1;
+        }
+        let sent = [&mut with, &mut without].map(|side| side.client.sent());
+        assert!(sent[0] == sent[1], "seed {seed}: the messages differ");
+        assert!(sent[0].len() >= 12, "{} messages", sent[0].len());
+    }
+    (batches, refused)
+}
+
 fn play(seed: u64) -> (usize, usize) {
     let mut script = Script::new(seed);
     let (mut with, mut without) = (
@@ -344,5 +474,23 @@ fn rows_on_the_tray_are_the_rows_of_the_table() {
     println!("{taken} rows, {refused} calls refused");
     if seeds.end - seeds.start > 1 {
         assert!(taken > 2_000 && refused > 500, "{taken} {refused}");
+    }
+}
+
+#[test]
+fn small_batches_are_the_same_from_the_tray_and_from_the_columns() {
+    let seeds = match seeds::number("FOREBAY_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..20 * seeds::scale(),
+    };
+    let (mut batches, mut refused) = (0, 0);
+    for seed in seeds.clone() {
+        let counts = play_small(seed);
+        batches += counts.0;
+        refused += counts.1;
+    }
+    println!("{batches} batches, {refused} calls refused");
+    if seeds.end - seeds.start > 1 {
+        assert!(batches > 5_000 && refused > 100, "{batches} {refused}");
     }
 }

@@ -34,11 +34,12 @@ pub fn cases() -> impl Iterator<Item = Case> {
         units,
         run,
     };
-    let all: [Case; 11] = [
+    let all: [Case; 12] = [
         case("row by name", "row", BATCH, by_name),
         case("prepared row", "row", BATCH, prepared),
         case("hand-over of 1,000 rows", "row", BATCH, hand_over),
         case("one prepared row and its hand-over", "row", 1, one_row),
+        case("one row by name and its hand-over", "row", 1, one_by_name),
         case("chunk with codes", "row", BATCH, codes),
         case("chunk with symbol handles", "row", BATCH, handles),
         case(
@@ -122,6 +123,17 @@ fn one_row(rows: usize) {
         let handles = known.get_or_insert_with(|| Handles::new(producer, &columns));
         count(&mut || {
             quotes::prepared(producer, &columns, handles, rows);
+            producer.try_flush().expect("room");
+        });
+    });
+}
+
+fn one_by_name(rows: usize) {
+    let columns = Columns::new();
+    rounds(|world, count| {
+        let producer = world.producer();
+        count(&mut || {
+            quotes::by_name(producer, &columns, rows);
             producer.try_flush().expect("room");
         });
     });

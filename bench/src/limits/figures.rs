@@ -31,6 +31,35 @@ impl Spread {
         } = self;
         format!("{least:.digits$} / {median:.digits$} / {most:.digits$}")
     }
+
+    /// The same in a form that is given.
+    pub(crate) fn with(self, text: fn(f64) -> String) -> String {
+        let Self {
+            least,
+            median,
+            most,
+        } = self;
+        format!("{} / {} / {}", text(least), text(median), text(most))
+    }
+}
+
+pub(crate) fn ratio_text(value: f64) -> String {
+    if value < 0.1 {
+        format!("{value:.3}")
+    } else {
+        format!("{value:.2}")
+    }
+}
+
+/// Three digits or so.
+pub(crate) fn number_text(value: f64) -> String {
+    match value.abs() {
+        size if size >= 1e6 => format!("{:.2} M", value / 1e6),
+        size if size >= 1e4 => format!("{:.1} k", value / 1e3),
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]

@@ -5,33 +5,45 @@ use std::error::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
+
 use super::backlog::{Client, Shape, cache, segments, write};
 use super::figures::{Spread, float};
 use super::json::{self, JsonRow};
 use super::opening::{Measured, What, in_a_child, measure};
 
 /// Options of the measurement.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct RecoveryOptions {
-    /// Backlog in MB (10^6 bytes).
+    /// Backlog in MB.
+    #[arg(long, default_value_t = 600)]
     pub mb: u64,
     /// Frames of one short row instead of 1 to 32 KiB.
+    #[arg(long)]
     pub one_row: bool,
-    /// Bytes of a segment file.
-    pub segment_bytes: u64,
-    /// Alternations.
+    /// KiB of a segment file.
+    #[arg(long, default_value_t = 4096)]
+    pub segment_kib: u64,
+    /// Alternations; the median counts.
+    #[arg(long, default_value_t = 5)]
     pub rounds: usize,
     /// Leave the official client out.
+    #[arg(long)]
     pub ours_only: bool,
     /// Also drain the backlog at the end.
+    #[arg(long)]
     pub drain: bool,
-    /// Where the slots go; it must be on a disk.
+    /// Where the slots go (must be on a disk) instead of here.
+    #[arg(long)]
     pub dir: Option<PathBuf>,
     /// Exit with 1 if the cold scan is below this share of the raw read.
+    #[arg(long)]
     pub percent_at_least: Option<u64>,
-    /// Exit with 1 if an opening of ours takes more memory than this.
+    /// Exit with 1 if an opening of ours takes this many MiB of memory.
+    #[arg(long)]
     pub peak_mib_below: Option<u64>,
-    /// A file for the rows as JSON.
+    /// Write the rows to this file as JSON.
+    #[arg(long)]
     pub json: Option<PathBuf>,
 }
 
@@ -81,13 +93,15 @@ pub fn run(options: &RecoveryOptions) -> Result<(String, bool), Box<dyn Error>> 
         )?;
     }
     table.print(&mut out)?;
+    let rows = table.rows();
     if let Some(path) = &options.json {
-        json::write(path, "recovery", &table.rows())?;
+        json::write(path, "recovery", &rows)?;
     }
     let (percent, peak_mib) = table.judged();
     writeln!(
         out,
-        "our scan, cold: {percent} % of the raw read; our peak memory: {peak_mib} MiB"
+        "our scan, cold: {percent} % of the raw read; our peak memory: {peak_mib} MiB\n\n{}",
+        super::table::markdown(&rows)
     )?;
     let holds = options
         .percent_at_least
@@ -115,7 +129,7 @@ impl RecoveryOptions {
     fn shape(&self) -> Shape {
         Shape {
             bytes: self.mb * 1_000_000,
-            segment_bytes: self.segment_bytes,
+            segment_bytes: self.segment_kib * 1024,
             narrow: self.one_row,
         }
     }

@@ -26,8 +26,6 @@ pub(super) trait Contender {
     fn wait_acked(&mut self, limit: Duration) -> Result<(), Box<dyn Error>>;
 }
 
-/// Rows before the clock starts.
-const WARM_ROWS: u64 = 20_000;
 const ACK_LIMIT: Duration = Duration::from_mins(1);
 /// Longest time a histogram tells apart.
 const LONGEST_NS: u64 = 60_000_000_000;
@@ -37,6 +35,8 @@ const LONGEST_NS: u64 = 60_000_000_000;
 pub(super) struct Load {
     pub(super) batch: u64,
     pub(super) rows: u64,
+    /// Rows before the clock starts, where there is no rate.
+    pub(super) warm_rows: u64,
     /// Batches a second by intended start; as fast as they are taken if there is none.
     pub(super) rate: Option<f64>,
 }
@@ -57,7 +57,7 @@ pub(super) fn drive(contender: &mut dyn Contender, load: Load) -> Result<Figures
             ..load
         },
         None => Load {
-            rows: WARM_ROWS.next_multiple_of(load.batch),
+            rows: load.warm_rows.next_multiple_of(load.batch),
             ..load
         },
     };

@@ -11,7 +11,7 @@ use super::disk::{self, Kind};
 use super::figures::Figures;
 use super::neighbour::Neighbour;
 use super::raw;
-use super::server::Server;
+use super::server::{Seat, Server};
 use crate::limits::figures::float;
 
 /// What lies in the directory when the measurement begins.
@@ -19,8 +19,11 @@ use crate::limits::figures::float;
 pub(super) enum Files {
     /// Nothing.
     None,
-    /// A backlog left by this job, new for every measurement.
+    /// A backlog left by this job, new for every measurement; not in the page cache.
     Backlog(Vec<String>),
+    /// The same, as whoever wrote it left it: on the disk, and in the page cache if it went through
+    /// that.
+    JustLeft(Vec<String>),
     /// The backlog of that name, which is kept for all measurements; not in the page cache.
     Cold(&'static str),
     /// The same, in the page cache.
@@ -58,11 +61,14 @@ pub(super) struct Place {
     kept: BTreeMap<&'static str, PathBuf>,
     /// Jobs that make the backlogs to keep.
     backlogs: BTreeMap<&'static str, Vec<String>>,
+    /// Where servers run.
+    seat: Seat,
 }
 
 impl Place {
     pub(super) fn new(
         dir: &Path,
+        seat: Seat,
         backlogs: BTreeMap<&'static str, Vec<String>>,
     ) -> Result<Self, Box<dyn Error>> {
         Ok(Self {
@@ -71,6 +77,7 @@ impl Place {
                 .tempdir_in(dir)?,
             kept: BTreeMap::new(),
             backlogs,
+            seat,
         })
     }
 
@@ -82,6 +89,11 @@ impl Place {
             Files::Backlog(job) => {
                 child(job, fresh.path(), "127.0.0.1:1")?;
                 raw::evict(fresh.path())?;
+                fresh.path().to_owned()
+            }
+            Files::JustLeft(job) => {
+                child(job, fresh.path(), "127.0.0.1:1")?;
+                raw::sync(fresh.path())?;
                 fresh.path().to_owned()
             }
             Files::Cold(name) => {
@@ -100,7 +112,7 @@ impl Place {
         let Some(ok_every) = entry.ok_every else {
             return child(&entry.args, &dir, "127.0.0.1:1");
         };
-        let server = Server::start(ok_every)?;
+        let server = Server::start(ok_every, self.seat)?;
         let figures = match entry.beside {
             Beside::Nothing => child(&entry.args, &dir, &server.address),
             Beside::Neighbour => {
@@ -124,8 +136,13 @@ impl Place {
         }
         figures.set("server_rows", float(rows));
         figures.set("bytes_row", float(bytes) / float(rows));
-        if let Some(seconds) = figures.get("seconds") {
-            figures.set("gb_s", float(bytes) / seconds / 1e9);
+        for (times, rate) in [
+            ("seconds", "gb_s"),
+            ("after_open_seconds", "after_open_gb_s"),
+        ] {
+            if let Some(seconds) = figures.get(times) {
+                figures.set(rate, float(bytes) / seconds / 1e9);
+            }
         }
         Ok(figures)
     }

@@ -41,6 +41,9 @@ pub struct Job {
     batch: u64,
     #[arg(long, default_value_t = 1_000_000)]
     rows: u64,
+    /// Rows before the clock starts, where there is no rate.
+    #[arg(long, default_value_t = 20_000)]
+    warm_rows: u64,
     /// Batches a second.
     #[arg(long)]
     rate: Option<f64>,
@@ -139,6 +142,7 @@ impl Job {
         Load {
             batch: self.batch,
             rows: self.rows,
+            warm_rows: self.warm_rows,
             rate: self.rate,
         }
     }
@@ -166,6 +170,7 @@ impl Job {
                 producers: self.producers,
                 batch: self.batch,
                 rows: self.rows,
+                warm_rows: self.warm_rows,
             };
             return match self.who {
                 Who::Ours => crowd.ours(&self.conf, self.how),
@@ -220,14 +225,20 @@ impl Job {
         Ok(figures)
     }
 
+    /// `seconds` from the start, `after_open_seconds` from when the client could be used.
     fn drain(&self) -> Result<Figures, Box<dyn Error>> {
         let start = Instant::now();
-        let figures = self.with(|contender| {
+        self.with(|contender| {
+            let opened = start.elapsed();
             contender.wait_acked(DRAIN_LIMIT)?;
+            let drained = start.elapsed();
             let mut figures = Figures::default();
-            figures.set("seconds", start.elapsed().as_secs_f64());
+            figures.set("seconds", drained.as_secs_f64());
+            figures.set(
+                "after_open_seconds",
+                drained.as_secs_f64() - opened.as_secs_f64(),
+            );
             Ok(figures)
-        })?;
-        Ok(figures)
+        })
     }
 }

@@ -17,8 +17,6 @@ use super::official::Rows;
 use crate::limits::figures::float;
 
 const LIMIT: Duration = Duration::from_mins(1);
-/// Batches of a producer before the clock starts.
-const WARM_BATCHES: u64 = 20;
 
 /// How many, and how much in all.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +24,8 @@ pub(super) struct Crowd {
     pub(super) producers: u64,
     pub(super) batch: u64,
     pub(super) rows: u64,
+    /// In all, before the clock starts.
+    pub(super) warm_rows: u64,
 }
 
 /// What the threads of a measurement share.
@@ -51,6 +51,11 @@ impl Crowd {
         self.rows / self.producers / self.batch
     }
 
+    /// Batches of a producer before the clock starts.
+    fn warm_batches(self) -> u64 {
+        (self.warm_rows / self.producers / self.batch).max(1)
+    }
+
     /// Threads of one engine.
     pub(super) fn ours(self, conf: &str, way: Way) -> Result<Figures, Box<dyn Error>> {
         let engine = Engine::connect(conf)?;
@@ -62,15 +67,18 @@ impl Crowd {
                 feed.fill(&mut producer, 0, row, self.batch)?;
                 producer.publish()
             };
-            for number in 0..WARM_BATCHES {
-                send(number * self.batch)?.wait(Stage::Acked, LIMIT)?;
+            let warm = self.warm_batches();
+            let mut last = None;
+            for number in 0..warm {
+                last = Some(send(number * self.batch)?);
             }
+            last.map_or(Ok(()), |receipt| receipt.wait(Stage::Acked, LIMIT))?;
             start.warm.wait();
             start.go.wait();
             let before = cpu::thread_cpu_ns();
             let mut last = None;
             for number in 0..self.batches() {
-                last = Some(send((WARM_BATCHES + number) * self.batch)?);
+                last = Some(send((warm + number) * self.batch)?);
             }
             start.spend(cpu::thread_cpu_ns() - before);
             last.map_or(Ok(()), |receipt| receipt.wait(Stage::Acked, LIMIT))
@@ -89,7 +97,8 @@ impl Crowd {
                 rows.fill(batch.clone())?;
                 rows.hand_over(batch)
             };
-            for number in 0..WARM_BATCHES {
+            let warm = self.warm_batches();
+            for number in 0..warm {
                 send(&mut rows, number)?;
             }
             rows.wait_acked(LIMIT)?;
@@ -97,7 +106,7 @@ impl Crowd {
             start.go.wait();
             let before = cpu::thread_cpu_ns();
             for number in 0..self.batches() {
-                send(&mut rows, WARM_BATCHES + number)?;
+                send(&mut rows, warm + number)?;
             }
             start.spend(cpu::thread_cpu_ns() - before);
             rows.wait_acked(LIMIT)

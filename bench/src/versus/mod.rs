@@ -53,10 +53,12 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use clap::Args;
 use serde_json::json;
 
 pub use disk::OnDisk;
 pub use job::Job;
+pub use server::Seat;
 
 use entry::Place;
 use machine::Busy;
@@ -64,43 +66,54 @@ use plan::Bout;
 use results::Results;
 
 /// Options of `forebay-bench versus`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct VersusOptions {
     /// Alternations; the median counts.
+    #[arg(long, default_value_t = 5)]
     pub rounds: usize,
     /// Only bouts whose name contains this.
+    #[arg(long)]
     pub only: Option<String>,
-    /// Rows of a throughput measurement of rows; chunks take 10/3 as many.
+    /// Rows of a throughput measurement; chunks take 10/3 as many.
+    #[arg(long, default_value_t = 6_000_000)]
     pub rows: u64,
     /// Length of a latency measurement.
+    #[arg(long, default_value_t = 2.0)]
     pub seconds: f64,
-    /// Shards of our engine, where there are several producers.
+    /// Shards of our engine in the bout of 8 producers.
+    #[arg(long, default_value_t = 1)]
     pub shards: u64,
-    /// Left out is what takes long.
+    /// One short round, for trying: a tenth of the rows and of the time, figures for nobody.
+    #[arg(long, conflicts_with_all = ["rounds", "rows", "seconds"])]
     pub quick: bool,
+    /// Core of the server, of either side: `last`, where a single shard of ours is, `any`, or its
+    /// number.
+    #[arg(long, value_name = "CORE", default_value = "last")]
+    pub server_core: Seat,
     /// Where slots go (must be on a disk) instead of here.
+    #[arg(long)]
     pub dir: Option<PathBuf>,
-    /// Where to write the lines as JSON.
+    /// Write the lines to this file as JSON.
+    #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }
 
-impl Default for VersusOptions {
-    fn default() -> Self {
-        Self {
-            rounds: 5,
-            only: None,
-            rows: 6_000_000,
-            seconds: 2.0,
-            shards: 1,
-            quick: false,
-            dir: None,
-            json: None,
+impl VersusOptions {
+    /// What `quick` means for the others.
+    fn resolved(&self) -> Self {
+        let mut options = self.clone();
+        if self.quick {
+            options.rounds = 1;
+            options.rows /= 10;
+            options.seconds /= 5.0;
         }
+        options
     }
 }
 
 /// Runs everything; answers the table, and whether every target was met.
 pub fn run(options: &VersusOptions) -> Result<(String, bool), Box<dyn Error>> {
+    let options = &options.resolved();
     let machine = forebay_loadgen::machine::describe();
     let bouts = plan::bouts(options);
     if bouts.is_empty() {
@@ -110,6 +123,7 @@ pub fn run(options: &VersusOptions) -> Result<(String, bool), Box<dyn Error>> {
     let here = PathBuf::from(".");
     let mut place = Place::new(
         options.dir.as_ref().unwrap_or(&here),
+        options.server_core,
         plan::backlogs(options),
     )?;
     let begun = Instant::now();
@@ -205,6 +219,6 @@ fn rounds(
 }
 
 /// The server of a measurement, in this process; ends when standard input does.
-pub fn serve(ok_every: u64) -> Result<(), Box<dyn Error>> {
-    server::serve(ok_every)
+pub fn serve(ok_every: u64, core: Option<usize>) -> Result<(), Box<dyn Error>> {
+    server::serve(ok_every, core)
 }

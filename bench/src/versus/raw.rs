@@ -102,12 +102,18 @@ fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Writes the files out and drops them from the page cache.
-pub(super) fn evict(dir: &Path) -> Result<(), Box<dyn Error>> {
+/// Writes out what is dirty: whoever opens it would do that first.
+pub(super) fn sync(dir: &Path) -> Result<(), Box<dyn Error>> {
     let synced = Command::new("sync").arg("-f").arg(dir).status()?;
     if !synced.success() {
         return Err("sync -f failed".into());
     }
+    Ok(())
+}
+
+/// Writes the files out and drops them from the page cache.
+pub(super) fn evict(dir: &Path) -> Result<(), Box<dyn Error>> {
+    sync(dir)?;
     for file in files(dir)? {
         let input = format!("if={}", file.display());
         let dropped = Command::new("dd")

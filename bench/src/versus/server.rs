@@ -6,14 +6,53 @@
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
 
 use forebay_loadgen::sink::{Sink, SinkConfig};
 use serde_json::Value;
 
+/// Where the server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seat {
+    /// On the last core that is allowed, where a single shard of ours is by default: one core for
+    /// who makes rows, one for who moves them.
+    Last,
+    /// On this core.
+    Core(usize),
+    /// Wherever the kernel puts it.
+    Any,
+}
+
+impl Seat {
+    fn core(self) -> Option<usize> {
+        match self {
+            Self::Any => None,
+            Self::Core(core) => Some(core),
+            Self::Last => core_affinity::get_core_ids()?.last().map(|core| core.id),
+        }
+    }
+}
+
+impl FromStr for Seat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "last" => Ok(Self::Last),
+            "any" => Ok(Self::Any),
+            number => number
+                .parse()
+                .map(Self::Core)
+                .map_err(|_| format!("{text}: expected last, any or the number of a core")),
+        }
+    }
+}
+
 /// What the child does.
-pub(super) fn serve(ok_every: u64) -> Result<(), Box<dyn Error>> {
+pub(super) fn serve(ok_every: u64, core: Option<usize>) -> Result<(), Box<dyn Error>> {
     let sink = Sink::start(SinkConfig {
         ok_every,
+        pin_core: core,
         ..SinkConfig::default()
     })?;
     let mut out = std::io::stdout();
@@ -33,9 +72,10 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn start(ok_every: u64) -> Result<Self, Box<dyn Error>> {
+    pub(super) fn start(ok_every: u64, seat: Seat) -> Result<Self, Box<dyn Error>> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["versus-sink", &ok_every.to_string()])
+            .args(seat.core().map(|core| core.to_string()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -60,5 +100,24 @@ impl Server {
         let number = |name: &str| totals[name].as_u64();
         let counted = number("rows").zip(number("message_bytes"));
         counted.ok_or_else(|| format!("the server said {said}").into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seat_is_the_last_core_any_or_a_number() {
+        assert_eq!("last".parse(), Ok(Seat::Last));
+        assert_eq!("any".parse(), Ok(Seat::Any));
+        assert_eq!("3".parse(), Ok(Seat::Core(3)));
+        let refused = "first".parse::<Seat>().expect_err("not a seat");
+        assert!(
+            refused.contains("first") && refused.contains("any"),
+            "{refused}"
+        );
+        assert_eq!(Seat::Any.core(), None);
+        assert_eq!(Seat::Core(1).core(), Some(1));
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::limits::figures::Spread;
+use crate::limits::figures::{Spread, number_text, ratio_text};
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -142,11 +142,11 @@ impl Line {
         let dash = || "-".to_owned();
         let ratio = self
             .ratio()
-            .map_or_else(dash, |ratio| spread_text(ratio, ratio_text));
+            .map_or_else(dash, |ratio| ratio.with(ratio_text));
         let theirs = self
             .theirs()
-            .map_or_else(dash, |theirs| spread_text(theirs, number_text));
-        let ours = spread_text(self.ours(), number_text);
+            .map_or_else(dash, |theirs| theirs.with(number_text));
+        let ours = self.ours().with(number_text);
         let target = match self.target {
             Target::None => dash(),
             Target::AtLeast(limit) => format!(">= {}x", ratio_text(limit)),
@@ -175,34 +175,6 @@ pub(super) const SHORT_HEAD: &str = "\
 pub(super) const HEAD: &str = "\
 | measure | unit | beside | ours min / median / max | theirs | ratio | target | met |
 |---|---|---|---|---|---|---|---|";
-
-fn spread_text(spread: Spread, text: fn(f64) -> String) -> String {
-    let Spread {
-        least,
-        median,
-        most,
-    } = spread;
-    format!("{} / {} / {}", text(least), text(median), text(most))
-}
-
-fn ratio_text(value: f64) -> String {
-    if value < 0.1 {
-        format!("{value:.3}")
-    } else {
-        format!("{value:.2}")
-    }
-}
-
-/// Three digits or so.
-fn number_text(value: f64) -> String {
-    match value.abs() {
-        size if size >= 1e6 => format!("{:.2} M", value / 1e6),
-        size if size >= 1e4 => format!("{:.1} k", value / 1e3),
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
-}
 
 #[cfg(test)]
 mod tests {

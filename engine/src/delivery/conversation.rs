@@ -148,9 +148,13 @@ impl Conversation {
     }
 
     /// The next frame was handed to the socket.
-    #[inline]
     pub(crate) fn sent_frame(&mut self, now: u64) {
-        self.window.sent_frame();
+        self.sent_frames(1, now);
+    }
+
+    /// The next `count` frames were, at least one.
+    pub(crate) fn sent_frames(&mut self, count: u64, now: u64) {
+        self.window.sent_frames(count);
         self.alive.sent(now);
     }
 
@@ -251,6 +255,11 @@ impl Conversation {
     /// How a refused frame stands, if `frame` is one.
     pub(crate) fn split_of(&mut self, frame: Fsn) -> Option<&mut Split> {
         self.splits.iter_mut().find(|split| split.frame() == frame)
+    }
+
+    /// Whether some frame is sent table by table.
+    pub(crate) fn is_dividing(&self) -> bool {
+        !self.splits.is_empty()
     }
 
     fn retire_splits(&mut self) {

@@ -46,7 +46,12 @@ impl Window {
 
     /// The next frame was handed to the socket.
     pub(crate) fn sent_frame(&mut self) {
-        self.frames += 1;
+        self.sent_frames(1);
+    }
+
+    /// The next `count` frames were.
+    pub(crate) fn sent_frames(&mut self, count: u64) {
+        self.frames += count;
     }
 
     /// The next frame will only be committed by one behind it.

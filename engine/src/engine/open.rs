@@ -16,7 +16,7 @@ use crate::config::{Config, Durability, InitialConnect};
 use crate::error::Error;
 use crate::fsn::Fsn;
 use crate::intake::Store;
-use crate::io::sys::{Filesystem, Home, RealFs, filesystem, free_bytes, monotonic_nanos};
+use crate::io::sys::{Filesystem, Home, RealFs, filesystem, free_bytes, lighten, monotonic_nanos};
 use crate::io::uring::{self, Tap};
 use crate::io::{BLOCK, Fs, OpenMode};
 use crate::observe::{Category, Counters, Event, Handlers, Notifier, Policy, SenderError};
@@ -71,6 +71,7 @@ impl Engine {
         let shards = uring::shard_count(&config);
         uring::probe_locked_memory(shards)?;
         uring::probe()?;
+        let is_eased = lighten();
         let tls = uring::tls::client(&config)?;
         if config.sf_dir.is_some() && config.initial_connect == InitialConnect::Off {
             tracing::warn!(
@@ -122,7 +123,14 @@ impl Engine {
         match settled {
             Ok(()) => {
                 let cores = uring::Placement::here(&engine.config).in_words(shards);
-                tracing::info!(shards, cores, "FB-C011 started");
+                let usable = uring::usable_cores();
+                tracing::info!(shards, cores, usable, "FB-C011 started");
+                if !is_eased {
+                    tracing::info!(
+                        "FB-C012 the kernel has no membarrier for this process, or a seccomp \
+                         profile hides it: a hand-over costs a fence more"
+                    );
+                }
                 Ok(engine)
             }
             Err(error) => {

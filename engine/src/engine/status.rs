@@ -114,6 +114,7 @@ impl Engine {
             slot_bytes_max: self.total_bytes(),
             full_in: full_in.map(Duration::from_secs),
             symbols: stats.symbols,
+            producers: gate.lanes() as u64,
         }
     }
 }

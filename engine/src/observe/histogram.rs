@@ -59,6 +59,16 @@ impl Histogram {
         bucket.store(bucket.load(Ordering::Relaxed) + count, Ordering::Relaxed);
     }
 
+    /// Begins to add values one after the other, most of which lie near the one before.
+    pub(crate) fn burst(&self) -> Burst<'_> {
+        Burst {
+            histogram: self,
+            lowest: 0,
+            width: 0,
+            count: 0,
+        }
+    }
+
     /// A copy of the counts.
     pub(crate) fn snapshot(&self) -> LatencyHistogram {
         LatencyHistogram(
@@ -67,6 +77,48 @@ impl Histogram {
                 .map(|b| b.load(Ordering::Relaxed))
                 .collect(),
         )
+    }
+}
+
+/// Values on their way into a histogram: those of one bucket go there together.
+pub(crate) struct Burst<'a> {
+    histogram: &'a Histogram,
+    /// Of the bucket at hand.
+    lowest: u64,
+    /// Of the bucket at hand, 0 before the first value.
+    width: u64,
+    count: u64,
+}
+
+impl Burst<'_> {
+    /// Adds a value.
+    #[inline]
+    pub(crate) fn add(&mut self, nanos: u64) {
+        if nanos.wrapping_sub(self.lowest) >= self.width {
+            self.turn_to(nanos);
+        }
+        self.count += 1;
+    }
+
+    #[inline(never)]
+    fn turn_to(&mut self, nanos: u64) {
+        self.put();
+        let bucket = bucket(nanos);
+        self.lowest = lowest(bucket);
+        self.width = lowest(bucket + 1) - self.lowest;
+    }
+
+    fn put(&mut self) {
+        if self.count > 0 {
+            self.histogram.record(self.lowest, self.count);
+            self.count = 0;
+        }
+    }
+}
+
+impl Drop for Burst<'_> {
+    fn drop(&mut self) {
+        self.put();
     }
 }
 
@@ -137,6 +189,20 @@ mod tests {
         }
         assert_eq!(bucket(u64::MAX), bucket(1 << 41));
         assert!(bucket(u64::MAX) < BUCKETS);
+    }
+
+    #[test]
+    fn a_burst_counts_as_its_values_one_by_one() {
+        let (together, apart) = (Histogram::default(), Histogram::default());
+        let near = (0..500_u64).map(|n| 100_000 + n * n * 7);
+        let far = [0, 1, 31, 32, 33, 1 << 39, 1 << 40, u64::MAX, u64::MAX, 0];
+        let mut burst = together.burst();
+        for nanos in near.chain(far) {
+            burst.add(nanos);
+            apart.record(nanos, 1);
+        }
+        drop(burst);
+        assert_eq!(together.snapshot().0, apart.snapshot().0);
     }
 
     #[test]

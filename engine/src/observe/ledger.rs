@@ -4,6 +4,11 @@
 //! whenever somebody looks: the producer now and then, the notifier once a second, and whoever
 //! asks for the figures.
 //!
+//! A note goes into a small ring first ([`Recent`]), from which whoever has the book takes it over: a
+//! producer takes a lock with one note in sixty-four. To take one with every note would cost more than
+//! the note: a locked instruction waits until all that the thread has written, the entry too, has left
+//! its core.
+//!
 //! A producer neither waits for the others here nor wakes them, which would enter the kernel: every
 //! lock that it takes is only tried, by everybody, so that nobody ever sleeps on one. When another
 //! thread has the book, the note goes to the side; the other threads never hold both.
@@ -11,6 +16,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
+use super::recent::{Note, Recent};
 use super::tables::TableCounters;
 use crate::router::gate::lock;
 
@@ -22,20 +28,12 @@ const ASIDE_MAX: usize = 1024;
 /// Notes that gather before a producer looks at what is acked.
 const SETTLE_EVERY: usize = 64;
 
-/// Rows of one table in one entry, or in all entries up to it.
-#[derive(Debug, Clone, Copy)]
-struct Note {
-    /// Number of the entry in its lane.
-    seq: u64,
-    rows: u64,
-    table: u32,
-}
-
 /// What the entries of a lane hold that are not acked yet. On cache lines of its own: the producer
 /// writes in it at every hand-over.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Ledger {
+    recent: Recent,
     book: Mutex<Book>,
     aside: Mutex<Notes>,
     /// Held by the thread that settles, with an empty list to exchange for the one aside. The
@@ -76,20 +74,35 @@ impl Ledger {
         touch(&mut lock(&self.settler), notes);
     }
 
-    /// Notes an accepted entry as (table, rows). `acked` tells how many entries are acked.
+    /// Notes an accepted entry as (table, rows). `acked` tells how many entries are acked. For the
+    /// lane's producer only; the tables count it once somebody settles.
+    #[inline]
     pub(crate) fn accepted(
         &self,
         seq: u64,
         rows: impl Iterator<Item = (usize, usize)>,
-        acked: impl FnOnce() -> u64,
+        acked: impl Fn() -> u64,
     ) {
+        for (table, rows) in rows {
+            let note = Note::new(seq, table, rows);
+            if !self.recent.put(note) {
+                self.enter(note, &acked);
+            }
+        }
+    }
+
+    /// Notes what finds no room among the recent ones, which go into the book with it.
+    #[cold]
+    fn enter(&self, note: Note, acked: &dyn Fn() -> u64) {
         // Whoever settles holds one of the two at a time, so this goes round at most a few times.
         loop {
             if let Some(mut book) = try_lock(&self.book) {
-                return book.note(seq, rows, acked);
+                book.notes.take_over(&self.recent);
+                return book.enter(note, acked);
             }
             if let Some(mut aside) = try_lock(&self.aside) {
-                return aside.note(seq, rows, ASIDE_MAX);
+                aside.note(note);
+                return aside.sum_up_beyond(ASIDE_MAX);
             }
             std::hint::spin_loop();
         }
@@ -100,20 +113,16 @@ impl Ledger {
         let mut late = lock(&self.settler);
         std::mem::swap(&mut *late, &mut lock_soon(&self.aside).list);
         let mut book = lock_soon(&self.book);
+        book.notes.take_over(&self.recent);
         book.notes.list.extend(late.drain(..));
         book.notes.settle(acked);
     }
 }
 
 impl Book {
-    fn note(
-        &mut self,
-        seq: u64,
-        rows: impl Iterator<Item = (usize, usize)>,
-        acked: impl FnOnce() -> u64,
-    ) {
+    fn enter(&mut self, note: Note, acked: &dyn Fn() -> u64) {
         let notes = &mut self.notes;
-        notes.note(seq, rows, usize::MAX);
+        notes.note(note);
         if notes.list.len() > self.settle_at {
             notes.settle(acked());
             notes.sum_up_beyond(NOTES_MAX);
@@ -133,14 +142,14 @@ impl Notes {
         touch(&mut self.list, notes);
     }
 
-    fn note(&mut self, seq: u64, rows: impl Iterator<Item = (usize, usize)>, most: usize) {
-        for (table, rows) in rows {
-            let rows = rows as u64;
-            self.tables[table].accepted(rows);
-            let table = u32::try_from(table).expect("a producer holds at most 65,535 tables");
-            self.list.push_back(Note { seq, rows, table });
-        }
-        self.sum_up_beyond(most);
+    fn note(&mut self, note: Note) {
+        self.tables[note.table as usize].accepted(note.rows);
+        self.list.push_back(note);
+    }
+
+    /// Notes what is among the recent ones. For whoever has the book.
+    fn take_over(&mut self, recent: &Recent) {
+        recent.take(|note| self.note(note));
     }
 
     fn settle(&mut self, acked: u64) {
@@ -209,6 +218,7 @@ mod tests {
     use super::super::tables::Tables;
     use super::*;
 
+    /// Rows accepted and acked, as far as they are counted.
     fn rows(tables: &Tables, name: &str) -> (u64, u64) {
         let all = tables.rows();
         let found = all.iter().find(|rows| rows.table == name);
@@ -222,6 +232,7 @@ mod tests {
         ledger.add(tables.of("b"));
         ledger.accepted(0, [(0, 10)].into_iter(), || 0);
         ledger.accepted(1, [(0, 1), (1, 2)].into_iter(), || 0);
+        ledger.settle(0);
         assert_eq!((rows(&tables, "a"), rows(&tables, "b")), ((11, 0), (2, 0)));
         ledger.settle(1);
         assert_eq!((rows(&tables, "a"), rows(&tables, "b")), ((11, 10), (2, 0)));
@@ -266,13 +277,18 @@ mod tests {
             assert!(lock(&ledger.aside).list.len() <= ASIDE_MAX);
         }
         drop(held);
+        ledger.settle(0);
         assert_eq!(
             (rows(&tables, "a"), rows(&tables, "b")),
             ((15_000, 0), (15_000, 0))
         );
         ledger.accepted(10_000, [(0, 1)].into_iter(), || 0);
         ledger.settle(1);
-        assert_eq!(rows(&tables, "a"), (15_001, 0), "summed up with later ones");
+        assert_eq!(
+            rows(&tables, "a"),
+            (15_001, 3),
+            "most are summed up with later ones"
+        );
         ledger.settle(10_001);
         assert_eq!(
             (rows(&tables, "a"), rows(&tables, "b")),

@@ -10,6 +10,7 @@ mod inbox;
 mod ledger;
 mod log;
 mod notifier;
+mod recent;
 mod status;
 mod tables;
 

@@ -62,6 +62,9 @@ pub struct ShardStatus {
     pub full_in: Option<Duration>,
     /// Symbols in the dictionary.
     pub symbols: u64,
+    /// Producers with a ring into this shard, of the 1,024 that it can have. A dropped one counts
+    /// until what it published is settled; one that the application leaked counts for good.
+    pub producers: u64,
 }
 
 /// What a shard's thread does.

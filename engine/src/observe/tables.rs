@@ -1,7 +1,7 @@
 //! Rows per table: accepted, acked, refused, kept aside.
 //!
-//! A shard spends nothing on it. The producer counts what it publishes on its own thread; what is
-//! acked follows from the notes in its lane's [`Ledger`](super::Ledger).
+//! A shard spends nothing on it. What was accepted and what is acked follows from the notes that the
+//! producer makes in its lane's [`Ledger`](super::Ledger), once somebody settles it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -12,6 +12,7 @@ mod desk;
 mod ends;
 mod ids;
 mod names;
+mod outline;
 mod parts;
 mod plan;
 mod positions;
@@ -21,6 +22,7 @@ mod receipt;
 mod routing;
 mod row;
 mod setters;
+mod small;
 mod spread;
 mod stamps;
 mod symbols;
@@ -112,6 +114,8 @@ pub struct Producer {
     open: TableId,
     /// Table of the last row that did not begin on the tray.
     last: TableId,
+    /// Rows before it, without one of another table between, that did not begin there.
+    run: u32,
     /// Rows of the present desk that go to their table together.
     tray: Tray,
     plan: Plan,
@@ -145,6 +149,7 @@ impl Producer {
             position: None,
             open: TableId::NONE,
             last: TableId::NONE,
+            run: 0,
             tray: Tray::default(),
             plan: Plan::default(),
             scratch: Scratch::default(),

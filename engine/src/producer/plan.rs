@@ -95,26 +95,42 @@ impl Plan {
         symbols: &Symbols,
         out: &mut [u8],
     ) -> usize {
-        header.write(out);
-        let mut at = HEADER_BYTES;
-        for (id, text) in symbols.used() {
-            out[at..at + 4].copy_from_slice(&id.to_le_bytes());
-            let bytes = size(text.len()).expect("sized before");
-            out[at + 4..at + 8].copy_from_slice(&bytes.to_le_bytes());
-            at += SYMBOL_HEAD_BYTES;
-            out[at..at + text.len()].copy_from_slice(text);
-            at += text.len();
-        }
-        for (offset, cells) in &self.runs {
-            out[at..at + 4].copy_from_slice(&offset.to_le_bytes());
-            out[at + 4..at + RUN_BYTES].copy_from_slice(&cells.to_le_bytes());
+        let mut at = write_header_and_symbols(header, symbols, out);
+        for run in &self.runs {
+            write_run(*run, &mut out[at..]);
             at += RUN_BYTES;
         }
         at
     }
 }
 
-fn definitions(
+/// Writes the header and the symbols used; returns their length.
+pub(super) fn write_header_and_symbols(
+    header: &EntryHeader,
+    symbols: &Symbols,
+    out: &mut [u8],
+) -> usize {
+    header.write(out);
+    let mut at = HEADER_BYTES;
+    for (id, text) in symbols.used() {
+        // The length fits 32 bits: it was sized before.
+        let head = u64::from(id) | (text.len() as u64) << 32;
+        let (place, rest) = out[at..].split_at_mut(SYMBOL_HEAD_BYTES);
+        place.copy_from_slice(&head.to_le_bytes());
+        rest[..text.len()].copy_from_slice(text);
+        at += SYMBOL_HEAD_BYTES + text.len();
+    }
+    at
+}
+
+/// Writes where so many symbol cells are, as (offset in the blocks, cells).
+pub(super) fn write_run((offset, cells): (u32, u32), out: &mut [u8]) {
+    out[..4].copy_from_slice(&offset.to_le_bytes());
+    out[4..RUN_BYTES].copy_from_slice(&cells.to_le_bytes());
+}
+
+/// Name and type of each column.
+pub(super) fn definitions(
     table: &Table,
 ) -> impl ExactSizeIterator<Item = (&str, forebay_wire::types::ColumnType)> + Clone {
     table

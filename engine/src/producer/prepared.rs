@@ -117,7 +117,6 @@ impl Producer {
             self.go_to_table(name)?;
         }
         self.put_tray_away();
-        self.tray.warm();
         self.at_each_desk(|this| this.warm_desk(rows));
         Ok(())
     }
@@ -126,6 +125,7 @@ impl Producer {
         for table in &mut self.desk.tables {
             table.warm(rows);
         }
+        self.tray.warm(&self.desk.tables, rows);
         self.warm_pieces(rows);
         let desk = &mut *self.desk;
         desk.symbols.warm();
@@ -302,6 +302,19 @@ impl Producer {
         column: ColumnId,
         symbol: Symbol,
     ) -> Result<&mut Self, Error> {
+        if symbol.owner == self.id
+            && self.tray.takes(column, ColumnType::Symbol)
+            && let Some(id) = self.desk.symbols.cell_of(symbol.id)
+            && self.tray.put(column, |_| true, id.into())
+        {
+            return Ok(self);
+        }
+        self.put_new_symbol(column, symbol)
+    }
+
+    /// A symbol that the table does not have yet, or of a row that is not on the tray.
+    #[inline(never)]
+    fn put_new_symbol(&mut self, column: ColumnId, symbol: Symbol) -> Result<&mut Self, Error> {
         let is_own = symbol.owner == self.id;
         if !is_own || !self.tray.takes(column, ColumnType::Symbol) {
             self.put_tray_away();

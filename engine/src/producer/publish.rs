@@ -89,6 +89,10 @@ impl Producer {
     /// `intake=memory`. A wait ends after `sf_append_deadline_millis` (30 s at least) with
     /// [`Error::Timeout`]; the batch is then still on its way.
     pub fn flush(&mut self) -> Result<(), Error> {
+        if self.options.flush_stage == Stage::Accepted && !self.options.publish_stable {
+            // Once publishing returns there is nothing to wait for.
+            return self.publish_waiting();
+        }
         let receipt = self.publish()?;
         receipt.wait(self.options.flush_stage, self.flush_limit())
     }
@@ -113,7 +117,16 @@ impl Producer {
 
     #[inline]
     fn hand_over(&mut self, limit: Duration) -> Result<(), Error> {
-        self.put_tray_away();
+        if self.hand_over_tray() {
+            return Ok(());
+        }
+        self.hand_over_columns(limit)
+    }
+
+    /// Publishes what is buffered by way of the columns.
+    #[inline(never)]
+    fn hand_over_columns(&mut self, limit: Duration) -> Result<(), Error> {
+        self.give_tray_up();
         if self.elsewhere > 0 {
             return self.hand_over_everywhere(limit);
         }
@@ -339,7 +352,7 @@ impl Producer {
     /// The next batch's symbols begin, with a table of their own if the dictionary is a new one.
     #[inline]
     pub(super) fn next_symbols(&mut self) {
-        let epoch = self.desk.gate.counters.symbol_epochs.get();
+        let epoch = self.desk.gate.symbol_epoch();
         let desk = &mut *self.desk;
         desk.symbols.next_batch(desk.published, epoch);
     }

@@ -11,9 +11,12 @@
 use forebay_wire::encode::ColumnBuffer;
 use forebay_wire::types::ColumnType;
 
+use super::Symbols;
 use super::ends::Ends;
 use super::ids::{ColumnId, TableId};
+use super::outline::Outline;
 use super::table::{ROWS_MAX, Table};
+use crate::router::entry::EntryHeader;
 
 /// Most columns of a table whose rows gather here: one bit each.
 pub(super) const COLUMNS_MAX: usize = 64;
@@ -57,6 +60,8 @@ pub(super) struct Tray {
     /// What each row has set that is not NULL.
     given_of: [u64; ROWS],
     shapes: Box<[Shape; COLUMNS_MAX]>,
+    /// Where the rows become an entry as they are.
+    outline: Outline,
 }
 
 impl Default for Tray {
@@ -80,6 +85,7 @@ impl Default for Tray {
             cells: cells.try_into().expect("as many cells"),
             given_of: [0; ROWS],
             shapes: Box::new([shape; COLUMNS_MAX]),
+            outline: Outline::default(),
         }
     }
 }
@@ -105,6 +111,7 @@ impl Tray {
             return false;
         }
         self.table = table.id;
+        self.outline.forget();
         self.all = u64::MAX >> (COLUMNS_MAX - columns.len());
         for (shape, column) in self.shapes.iter_mut().zip(columns) {
             let name = Ends::of(column.name.as_bytes());
@@ -229,6 +236,52 @@ impl Tray {
         self.rows >= self.rows_max
     }
 
+    /// Whole rows that are here.
+    #[inline]
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there are rows, all of them with a value in every column, and none is under
+    /// construction.
+    #[inline]
+    pub(super) fn is_whole(&self) -> bool {
+        self.rows > 0 && !self.is_partial && !self.is_open()
+    }
+
+    /// Prepares the entry of the rows, which [are whole](Self::is_whole), of the table that the tray
+    /// is laid for; `None` if they have to go into the columns.
+    #[inline]
+    pub(super) fn begin_entry(
+        &mut self,
+        table: &Table,
+        symbols: &Symbols,
+        accepted_ns: u64,
+    ) -> Option<EntryHeader> {
+        self.outline.begin(table, self.rows, symbols, accepted_ns)
+    }
+
+    /// The entry whose header was made just before.
+    #[inline]
+    pub(super) fn finish_entry(&mut self, header: &EntryHeader, symbols: &Symbols) -> &[u8] {
+        let Self {
+            outline,
+            cells,
+            rows,
+            ..
+        } = self;
+        outline.finish(header, symbols, |place| {
+            let first = cell_of(place, 0);
+            &cells[first..first + *rows]
+        })
+    }
+
+    /// The rows are published: the tray stays laid for their table.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.rows = 0;
+    }
+
     /// Forgets the row under construction.
     pub(super) fn drop_row(&mut self) {
         self.open = TableId::NONE;
@@ -285,9 +338,14 @@ impl Tray {
         self.is_partial = false;
     }
 
-    /// Touches its memory, so that no row meets a new page. It is empty.
-    pub(super) fn warm(&mut self) {
+    /// Touches its memory, so that no row meets a new page, and makes room for entries of these
+    /// tables' rows, up to `rows` of them. It is empty.
+    pub(super) fn warm(&mut self, tables: &[Table], rows: usize) {
         self.cells.fill(0);
+        let fit = |table: &&Table| table.has_cells() && table.rows == 0;
+        for table in tables.iter().filter(fit) {
+            self.outline.warm(table, rows.clamp(1, ROWS));
+        }
     }
 
     /// Bytes of a table's columns as they are encoded, with what is here; 0 if it has no rows.

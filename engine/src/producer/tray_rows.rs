@@ -10,10 +10,10 @@ use super::ids::TableId;
 use super::names::same;
 use crate::error::Error;
 
-/// Rows of a batch that go to their table at once: to lay the tray and to empty it costs a few rows,
-/// so that small batches never do. Nor do rows of tables in turn: the row before must have been of
-/// the same table.
-const ROWS_BEFORE: usize = 8;
+/// Rows of a batch, or of one table in a row whatever their batches, that go to their table at once:
+/// to lay the tray and to empty it costs a few rows. Rows of tables in turn never get there: the row
+/// before must have been of the same table.
+const ROWS_BEFORE: u32 = 8;
 
 impl Producer {
     /// Whether a row is begun and not completed.
@@ -42,7 +42,13 @@ impl Producer {
         desk.symbol_mark = desk.symbols.mark();
         let table = &mut desk.tables[desk.current];
         let is_repeated = std::mem::replace(&mut self.last, table.id) == table.id;
-        let may_pay = is_repeated && desk.rows >= ROWS_BEFORE && self.stamps.is_none();
+        self.run = if is_repeated {
+            self.run.saturating_add(1)
+        } else {
+            0
+        };
+        let many = desk.rows >= ROWS_BEFORE as usize || self.run >= ROWS_BEFORE;
+        let may_pay = is_repeated && many && self.stamps.is_none();
         if may_pay && self.tray.lay(table) && self.tray.begin(table.id) {
             return;
         }
@@ -59,7 +65,17 @@ impl Producer {
         }
     }
 
-    /// The same; `false` if no row was under construction on it.
+    /// As [`put_tray_away`](Self::put_tray_away), if there are rows on it, before what is buffered goes the ordinary way into the ring. The tray has not paid:
+    /// the next rows of the table do without.
+    #[inline]
+    pub(super) fn give_tray_up(&mut self) {
+        if self.tray.rows() > 0 {
+            self.take_row_off_tray();
+            self.run = 0;
+        }
+    }
+
+    /// As [`put_tray_away`](Self::put_tray_away); `false` if no row was under construction on it.
     #[inline(never)]
     pub(super) fn take_row_off_tray(&mut self) -> bool {
         let table = self.tray.table();

@@ -2,11 +2,16 @@
 //!
 //! The shard announces that it is about to sleep ([`Doorbell::park`]), looks at its inputs once
 //! more, and sleeps on the bell. A producer publishes, then looks whether the shard is parked
-//! ([`Doorbell::knock`]). Both have a sequentially consistent fence between their store and their
-//! load, so at least one of them sees the other's; and of all producers only the one that turns
-//! PARKED into AWAKE makes a system call. `forebay-loom` tries the interleavings.
+//! ([`Doorbell::knock`]). Both have half a barrier between their store and their load, so at least
+//! one of them sees the other's; and of all producers only the one that turns PARKED into AWAKE makes
+//! a system call.
+//!
+//! A shard parks seldom, after it has spun, and a producer knocks with every batch: the shard's half
+//! does the work of both where the kernel helps (`io/sys/barrier.rs`). `forebay-loom` tries the
+//! interleavings with two fences, loom having no such kernel; `tests/tests/doorbell.rs` has threads
+//! at it, with the kernel's help and without.
 
-use super::sync::{AtomicU32, Ordering, fence};
+use super::sync::{AtomicU32, Ordering, heavy, light};
 
 const AWAKE: u32 = 0;
 const PARKED: u32 = 1;
@@ -41,7 +46,7 @@ impl<B: Bell> Doorbell<B> {
     /// Tells the shard that there is work; a system call only if it is parked.
     #[inline]
     pub(crate) fn knock(&self) {
-        fence(Ordering::SeqCst);
+        light();
         if self.state.load(Ordering::Relaxed) == PARKED {
             self.wake();
         }
@@ -66,7 +71,7 @@ impl<B: Bell> Doorbell<B> {
         // An exchange, as all changes of the state: each is ordered after the one it replaces,
         // which loom cannot tell of plain stores of two threads. It costs what a store would.
         self.state.swap(PARKED, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        heavy();
     }
 
     /// The shard is running again.

@@ -59,8 +59,8 @@ impl EntryHeader {
     }
 
     /// Writes the header to the first [`HEADER_BYTES`] of `out`.
+    #[inline]
     pub(crate) fn write(&self, out: &mut [u8]) {
-        out[..8].copy_from_slice(&self.accepted_ns.to_le_bytes());
         let words = [
             self.rows,
             u32::from(self.tables) | u32::from(self.symbol_table) << 16,
@@ -69,11 +69,11 @@ impl EntryHeader {
             self.runs,
             self.block_bytes,
         ];
-        for (word, place) in words
-            .into_iter()
-            .zip(out[8..HEADER_BYTES].chunks_exact_mut(4))
-        {
-            place.copy_from_slice(&word.to_le_bytes());
+        let (places, _) = out[..HEADER_BYTES].as_chunks_mut();
+        places[0] = self.accepted_ns.to_le_bytes();
+        for (place, pair) in places[1..].iter_mut().zip(words.as_chunks::<2>().0) {
+            let word = u64::from(pair[0]) | u64::from(pair[1]) << 32;
+            *place = word.to_le_bytes();
         }
     }
 }
@@ -89,32 +89,40 @@ pub(crate) struct Entry<'a> {
     pub(crate) blocks: &'a [u8],
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+/// Two numbers side by side.
+#[inline]
+fn pair(bytes: [u8; 8]) -> (u32, u32) {
+    let both = u64::from_le_bytes(bytes);
+    let half = |word: u64| u32::try_from(word & 0xFFFF_FFFF).unwrap_or_default(); // always fits
+    (half(both), half(both >> 32))
 }
 
 impl<'a> Entry<'a> {
     /// Splits an entry; `None` if its lengths do not add up.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (fixed, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+        let ([accepted, first, second, third], _) = fixed.as_chunks::<8>() else {
+            return None;
+        };
+        let (rows, tables) = pair(*first);
+        let (symbols, symbol_bytes) = pair(*second);
+        let (runs, block_bytes) = pair(*third);
+        let [t0, t1, s0, s1] = tables.to_le_bytes();
         let header = EntryHeader {
-            accepted_ns: u64::from_le_bytes(*bytes.first_chunk()?),
-            rows: word(bytes, 8)?,
-            tables: half(bytes, 12)?,
-            symbol_table: half(bytes, 14)?,
-            symbols: word(bytes, 16)?,
-            symbol_bytes: word(bytes, 20)?,
-            runs: word(bytes, 24)?,
-            block_bytes: word(bytes, 28)?,
+            accepted_ns: u64::from_le_bytes(*accepted),
+            rows,
+            tables: u16::from_le_bytes([t0, t1]),
+            symbol_table: u16::from_le_bytes([s0, s1]),
+            symbols,
+            symbol_bytes,
+            runs,
+            block_bytes,
         };
         if header.entry_bytes() != bytes.len() {
             return None;
         }
-        let (symbols, rest) = bytes[HEADER_BYTES..].split_at(header.symbol_bytes as usize);
-        let (runs, blocks) = rest.split_at(header.runs as usize * RUN_BYTES);
+        let (symbols, rest) = rest.split_at_checked(header.symbol_bytes as usize)?;
+        let (runs, blocks) = rest.split_at_checked(header.runs as usize * RUN_BYTES)?;
         Some(Self {
             header,
             symbols,
@@ -127,9 +135,10 @@ impl<'a> Entry<'a> {
     pub(crate) fn symbols(&self) -> impl Iterator<Item = (u32, &'a [u8])> {
         let mut rest = self.symbols;
         std::iter::from_fn(move || {
-            let (local, bytes) = (word(rest, 0)?, word(rest, 4)? as usize);
-            let text = rest.get(SYMBOL_HEAD_BYTES..SYMBOL_HEAD_BYTES.checked_add(bytes)?)?;
-            rest = &rest[SYMBOL_HEAD_BYTES + bytes..];
+            let (head, behind) = rest.split_first_chunk::<SYMBOL_HEAD_BYTES>()?;
+            let (local, bytes) = pair(*head);
+            let (text, behind) = behind.split_at_checked(bytes as usize)?;
+            rest = behind;
             Some((local, text))
         })
     }
@@ -153,8 +162,10 @@ impl<'a> Entry<'a> {
 
     /// Runs of symbol cells in the blocks, as (offset, cells).
     pub(crate) fn runs(&self) -> impl Iterator<Item = (usize, usize)> + 'a {
-        self.runs
-            .chunks_exact(RUN_BYTES)
-            .filter_map(|run| Some((word(run, 0)? as usize, word(run, 4)? as usize)))
+        let (runs, _) = self.runs.as_chunks::<RUN_BYTES>();
+        runs.iter().map(|run| {
+            let (offset, cells) = pair(*run);
+            (offset as usize, cells as usize)
+        })
     }
 }

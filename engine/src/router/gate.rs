@@ -48,6 +48,8 @@ pub(crate) struct Gate {
     gone: Mutex<Gone>,
     /// Deadline of `close` on the monotonic clock; `u64::MAX` while open.
     closing: AtomicU64,
+    /// Whoever published without seeing it has its entry in the ring, for the shard to see.
+    closing_shown: AtomicBool,
     terminal: OnceLock<Terminal>,
     /// Some call has returned the terminal error.
     delivered: AtomicBool,
@@ -70,6 +72,7 @@ pub(crate) struct Gate {
     lacks_symbols: AtomicBool,
     symbols_max: AtomicU32,
     server_cap: AtomicU64,
+    symbol_epoch: AtomicU64,
     /// Frames from here on are not sent yet.
     fence: AtomicU64,
     upkeep: AtomicU8,
@@ -104,6 +107,7 @@ impl Gate {
             lanes: Mutex::default(),
             gone: Mutex::default(),
             closing: AtomicU64::new(u64::MAX),
+            closing_shown: AtomicBool::new(false),
             terminal: OnceLock::new(),
             delivered: AtomicBool::new(false),
             durable: AtomicBool::new(false),
@@ -122,6 +126,7 @@ impl Gate {
             lacks_symbols: AtomicBool::new(false),
             symbols_max: AtomicU32::new(0),
             server_cap: AtomicU64::new(0),
+            symbol_epoch: AtomicU64::new(0),
             fence: AtomicU64::new(u64::MAX),
             upkeep: AtomicU8::new(Upkeep::Kept as u8),
             down: Down::default(),

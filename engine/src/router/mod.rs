@@ -1,6 +1,7 @@
 //! From producers to shards: the ring that hands bytes over, the lane around it, the doorbell.
 
-mod doorbell;
+mod crc;
+pub(crate) mod doorbell;
 pub(crate) mod entry;
 pub(crate) mod gate;
 pub(crate) mod hall;

@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic here is a failed test")]
 
-use super::region::Region;
+use std::path::Path;
+
+use super::region::{FRONT_BYTES, Region};
 use super::ring::{Reader, Writer, over};
+use crate::io::sys::RealFs;
+use crate::io::{Fs, OpenMode};
 
 fn ring(capacity: usize) -> (Writer, Reader) {
     over(Region::private(capacity).unwrap())
@@ -45,6 +49,52 @@ fn an_uncommitted_reservation_is_invisible() {
     writer.reserve(4).expect("room").fill(2);
     writer.commit();
     assert_eq!(reader.peek(), Some(&[2u8; 4][..]));
+}
+
+fn file_ring(path: &Path, capacity: usize) -> (Writer, Reader) {
+    let file = RealFs.open(path, OpenMode::CreateNew).unwrap();
+    let bytes = vec![0; FRONT_BYTES + capacity];
+    RealFs.write_at(&file, &bytes, 0).unwrap();
+    let memory = RealFs.map(&file, bytes.len()).unwrap();
+    over(Region::shared(memory))
+}
+
+/// In a file, where entries have their CRC: across the end, and with reservations between that come
+/// to nothing.
+#[test]
+fn an_entry_that_is_put_is_the_one_that_is_reserved_and_filled() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = ["reserved", "put"].map(|name| dir.path().join(name));
+    let [mut reserved, mut put] = paths.each_ref().map(|path| file_ring(path, 1024));
+    for round in 0..200usize {
+        let bytes = 1 + round * 37 % 150;
+        let payload: Vec<u8> = (0..bytes).map(|at| (at * round).to_le_bytes()[0]).collect();
+        if round % 3 == 0 {
+            // Of the same size, and given up.
+            assert!(put.0.put(&vec![0xaa; bytes]));
+            assert!(reserved.0.reserve(bytes).is_some());
+        }
+        let entry = reserved.0.reserve(bytes).expect("room");
+        entry.copy_from_slice(&payload);
+        if round % 5 == 0 {
+            assert!(put.0.put(&vec![0xaa; bytes]));
+            let entry = put.0.reserve(bytes).expect("room");
+            entry.copy_from_slice(&payload);
+        } else {
+            assert!(put.0.put(&payload));
+        }
+        for (writer, reader) in [&mut reserved, &mut put] {
+            writer.commit();
+            assert_eq!(reader.peek(), Some(&payload[..]), "round {round}");
+            reader.release();
+        }
+        let [one, other] = paths.each_ref().map(|path| std::fs::read(path).unwrap());
+        assert!(one == other, "round {round}: the files differ");
+    }
+    while put.0.put(&[1; 100]) {
+        put.0.commit();
+    }
+    assert!(put.0.room() < 256, "full");
 }
 
 #[test]

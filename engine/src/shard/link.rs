@@ -2,6 +2,7 @@
 //! follows when it breaks. Reconnects for ever; only a terminal answer stops it.
 
 mod addresses;
+mod burst;
 mod catch_up;
 mod credentials;
 mod dial;

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::fsn::Fsn;
-use crate::observe::Counters;
+use crate::observe::{Counters, Histogram};
 use crate::router::lane::{Lane, Stage};
 
 const EXACT_FRAMES_MAX: usize = 65_536;
@@ -82,6 +82,16 @@ fn index(stage: Stage) -> usize {
         Stage::Stable => STABLE,
         Stage::Acked => ACKED,
         Stage::Durable => DURABLE,
+    }
+}
+
+/// Notes how many entries of a lane, if it is one, have reached a stage.
+fn come_to(lanes: &mut [LaneProgress], lane: usize, which: usize, reached: u64) {
+    if let Some(lane) = lanes.get_mut(lane)
+        && reached > lane.reached[which]
+    {
+        lane.reached[which] = reached;
+        lane.touched = true;
     }
 }
 
@@ -273,19 +283,27 @@ impl Progress {
         let first = usize::try_from(from.since(self.base)).expect("frames are in memory");
         let last = usize::try_from(to.since(self.base)).expect("frames are in memory");
         let (mut rows, mut bytes) = (0, 0);
+        let mut burst = histogram.map(Histogram::burst);
+        // The lane at hand, and its count.
+        let (mut lane, mut reached) = (usize::MAX, 0);
         for meta in self.frames.range(first.min(last)..last) {
-            if let Some(histogram) = histogram {
-                histogram.record(now.saturating_sub(meta.accepted_ns), 1);
+            if let Some(burst) = &mut burst {
+                burst.add(now.saturating_sub(meta.accepted_ns));
             }
-            let lane = &mut self.lanes[meta.lane as usize];
+            if meta.lane as usize != lane {
+                come_to(&mut self.lanes, lane, which, reached);
+                lane = meta.lane as usize;
+                reached = self.lanes[lane].reached[which];
+            }
             bytes += u64::from(meta.bytes);
             // Not for the first time after a panic of the shard.
-            if meta.seq >= lane.reached[which] {
-                lane.reached[which] = meta.seq + 1;
-                lane.touched = true;
+            if meta.seq >= reached {
+                reached = meta.seq + 1;
                 rows += u64::from(meta.rows);
             }
         }
+        drop(burst);
+        come_to(&mut self.lanes, lane, which, reached);
         if which == ACKED {
             counters.rows_acked.add(rows);
         }

@@ -12,23 +12,27 @@
 #![deny(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 #![deny(clippy::arithmetic_side_effects)]
 
+use crate::io::sys::crc32c;
+#[cfg(any(test, feature = "internals"))]
+use crate::io::sys::crc32c_append;
+
 /// Bytes in front of the payload.
 pub(crate) const FRAME_HEADER_BYTES: u64 = 8;
 /// [`FRAME_HEADER_BYTES`] for slices.
 pub(crate) const FRAME_HEADER_LEN: usize = 8;
 
 /// The CRC of a frame over its length field alone: continue it over the payload with
-/// [`crc32c::crc32c_append`], in as many pieces as suits the copy.
+/// `crc32c_append`, in as many pieces as suits the copy.
 #[inline]
 pub(crate) fn crc_of_length(payload_len: u32) -> u32 {
-    crc32c::crc32c(&payload_len.to_le_bytes())
+    crc32c(&payload_len.to_le_bytes())
 }
 
 /// The CRC of a whole frame whose payload lies elsewhere.
 #[cfg(any(test, feature = "internals"))]
 #[inline]
 pub(crate) fn crc(payload_len: u32, payload: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc_of_length(payload_len), payload)
+    crc32c_append(crc_of_length(payload_len), payload)
 }
 
 /// Seals a frame that lies in memory as it will on disk, its payload behind [`FRAME_HEADER_LEN`]
@@ -39,7 +43,7 @@ pub(crate) fn seal(frame: &mut [u8]) -> Option<FrameHeader> {
     let (crc_field, covered) = frame.split_first_chunk_mut::<4>()?;
     *covered.first_chunk_mut()? = payload_len.to_le_bytes();
     // Length and payload lie side by side: one pass.
-    let crc = crc32c::crc32c(covered);
+    let crc = crc32c(covered);
     *crc_field = crc.to_le_bytes();
     Some(FrameHeader { crc, payload_len })
 }
@@ -50,8 +54,7 @@ pub(crate) fn checked(frame: &[u8]) -> Option<&[u8]> {
     let header = FrameHeader::parse(frame)?;
     let (_, covered) = frame.split_first_chunk::<4>()?;
     let (_, payload) = covered.split_first_chunk::<4>()?;
-    let holds =
-        header.payload_len as usize == payload.len() && crc32c::crc32c(covered) == header.crc;
+    let holds = header.payload_len as usize == payload.len() && crc32c(covered) == header.crc;
     holds.then_some(payload)
 }
 

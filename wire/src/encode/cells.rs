@@ -5,7 +5,7 @@
 //! complement, floats by their bits, a BOOLEAN as 0 or 1, a SYMBOL as its id.
 
 use super::ColumnBuffer;
-use super::form::{has_bitmap, has_sentinel, parameter_len};
+use super::form::{has_bitmap, has_sentinel, parameter_len, value_width};
 use crate::types::ColumnType;
 
 const WITHOUT: &str = "a column of a type without cells";
@@ -100,6 +100,82 @@ impl ColumnBuffer {
         self.encoded_len() - self.null_section_len() - parameter_len(self.ty)
             + head
             + stored * width
+    }
+}
+
+/// How cells stand in an encoded column without a NULL, behind the byte that says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CellForm {
+    /// One bit each, the first in the lowest.
+    Bits,
+    /// One byte each.
+    One,
+    /// Two bytes each.
+    Two,
+    /// Four bytes each.
+    Four,
+    /// Eight bytes each.
+    Eight,
+}
+
+impl CellForm {
+    /// That of a type; `None` if it has no cells.
+    pub fn of(ty: ColumnType) -> Option<Self> {
+        if !ColumnBuffer::has_cells(ty) {
+            return None;
+        }
+        Some(match value_width(ty, 0) {
+            Some(1) => Self::One,
+            Some(2) => Self::Two,
+            Some(4) => Self::Four,
+            Some(8) => Self::Eight,
+            _ => Self::Bits,
+        })
+    }
+
+    /// Bytes of so many cells.
+    pub fn bytes(self, cells: usize) -> usize {
+        match self {
+            Self::Bits => cells.div_ceil(8),
+            Self::One => cells,
+            Self::Two => 2 * cells,
+            Self::Four => 4 * cells,
+            Self::Eight => 8 * cells,
+        }
+    }
+
+    /// Writes the cells at the start of `out`.
+    ///
+    /// # Panics
+    /// When `out` is shorter than their [`bytes`](Self::bytes).
+    #[inline]
+    pub fn write(self, cells: &[u64], out: &mut [u8]) {
+        match self {
+            Self::Bits => {
+                let bytes = out[..cells.len().div_ceil(8)].iter_mut();
+                for (byte, cells) in bytes.zip(cells.chunks(8)) {
+                    let bits = cells.iter().rev();
+                    *byte = bits.fold(0, |bits, cell| bits << 1 | u8::from(cell & 1 == 1));
+                }
+            }
+            Self::One => write_low::<1>(cells, out),
+            Self::Two => write_low::<2>(cells, out),
+            Self::Four => write_low::<4>(cells, out),
+            Self::Eight => write_low::<8>(cells, out),
+        }
+    }
+}
+
+#[inline]
+fn write_low<const N: usize>(cells: &[u64], out: &mut [u8]) {
+    let (places, _) = out.as_chunks_mut();
+    // A batch of one row is what this is for: it costs a comparison and a store.
+    if let ([cell], [place, ..]) = (cells, &mut *places) {
+        *place = low::<N>(*cell);
+        return;
+    }
+    for (place, cell) in places[..cells.len()].iter_mut().zip(cells) {
+        *place = low::<N>(*cell);
     }
 }
 
@@ -200,6 +276,24 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_form_writes_what_a_column_of_the_cells_encodes() {
+        for ty in TYPES {
+            let form = CellForm::of(ty).unwrap();
+            for rows in [0_u64, 1, 7, 8, 9, 31] {
+                let cells: Vec<u64> = (0..rows).map(cell).collect();
+                let mut column = ColumnBuffer::new(ty);
+                column.push_cells(&cells);
+                let mut out = vec![0xaa; 1 + form.bytes(cells.len())];
+                out[0] = 0;
+                form.write(&cells, &mut out[1..]);
+                assert_eq!(out, encoded(&column), "{ty:?} {rows}");
+            }
+        }
+        assert_eq!(CellForm::of(ColumnType::Varchar), None);
+        assert_eq!(CellForm::of(ColumnType::Uuid), None);
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod varlen;
 mod write;
 
 pub use block::{block_head_len, write_block_head};
+pub use cells::CellForm;
 pub use column::ColumnBuffer;
 pub use error::PushError;
 pub use slices::{SliceColumn, Values};

@@ -45,6 +45,45 @@ pub fn encode_client_header(opcode: Opcode, payload_bytes: usize, key: [u8; 4]) 
     header
 }
 
+/// Bytes of a masked frame around so many bytes of payload.
+#[inline]
+pub const fn client_frame_len(payload_bytes: usize) -> usize {
+    let length = match payload_bytes {
+        0..=125 => 0,
+        126..=0xFFFF => 2,
+        _ => 8,
+    };
+    2 + length + 4 + payload_bytes
+}
+
+/// Writes a whole masked frame to the front of `out`: header and payload in one go.
+///
+/// # Panics
+/// When `out` is not exactly [`client_frame_len`] of the payload long.
+#[inline]
+pub fn write_client_frame(out: &mut [u8], opcode: Opcode, payload: &[u8], key: [u8; 4]) {
+    let first = 0x80 | opcode.bits();
+    let (head, body) = out.split_at_mut(out.len() - payload.len());
+    let [k0, k1, k2, k3] = key;
+    match (u8::try_from(payload.len()), u16::try_from(payload.len())) {
+        (Ok(short @ 0..=125), _) => {
+            head.copy_from_slice(&[first, 0x80 | short, k0, k1, k2, k3]);
+        }
+        (_, Ok(medium)) => {
+            let [b0, b1] = medium.to_be_bytes();
+            head.copy_from_slice(&[first, 0xFE, b0, b1, k0, k1, k2, k3]);
+        }
+        _ => {
+            let (lead, rest) = head.split_at_mut(2);
+            lead.copy_from_slice(&[first, 0xFF]);
+            let (length, key_field) = rest.split_at_mut(8);
+            length.copy_from_slice(&(payload.len() as u64).to_be_bytes());
+            key_field.copy_from_slice(&key);
+        }
+    }
+    mask::copy(body, payload, key, 0);
+}
+
 /// Header of an unfragmented, unmasked frame from a server.
 pub fn encode_server_header(opcode: Opcode, payload_bytes: usize) -> HeaderBuf {
     unmasked(opcode, payload_bytes)
@@ -109,6 +148,19 @@ mod tests {
         out.clear();
         append_client_frame(&mut out, Opcode::Ping, &[], key);
         assert_eq!(out, [0x89, 0x80, 0x11, 0x22, 0x33, 0x44]);
+    }
+
+    #[test]
+    fn a_frame_written_in_place_is_the_appended_one() {
+        for payload_bytes in [0, 1, 5, 125, 126, 127, 300, 65_535, 65_536, 70_001] {
+            let payload: Vec<u8> = (0..payload_bytes).map(|at| (at % 251) as u8).collect();
+            let key = [0x9A, 0, 0x33, 0xFF];
+            let mut appended = Vec::new();
+            append_client_frame(&mut appended, Opcode::Binary, &payload, key);
+            let mut out = vec![0xEE; client_frame_len(payload.len())];
+            write_client_frame(&mut out, Opcode::Binary, &payload, key);
+            assert!(out == appended, "{payload_bytes} bytes");
+        }
     }
 
     #[test]

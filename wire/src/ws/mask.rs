@@ -25,16 +25,43 @@ pub fn copy(dst: &mut [u8], src: &[u8], key: [u8; 4], phase: usize) {
         src.len(),
         "mask::copy wants slices of one length"
     );
-    let wide = widen(key, phase);
-    let word = u64::from_ne_bytes(wide);
-    let (to_words, to_tail) = dst.as_chunks_mut::<8>();
-    let (from_words, from_tail) = src.as_chunks::<8>();
-    for (to, from) in to_words.iter_mut().zip(from_words) {
-        *to = (u64::from_ne_bytes(*from) ^ word).to_ne_bytes();
+    let word = word(key, phase);
+    // By 64 first: fewer steps, and the compiler may take them in wide registers.
+    let (to_large, to_rest) = dst.as_chunks_mut::<64>();
+    let (from_large, from_rest) = src.as_chunks::<64>();
+    for (to, from) in to_large.iter_mut().zip(from_large) {
+        *to = masked(*from, word);
     }
-    for ((to, from), key) in to_tail.iter_mut().zip(from_tail).zip(wide) {
+    let (to_blocks, to_tail) = to_rest.as_chunks_mut::<16>();
+    let (from_blocks, from_tail) = from_rest.as_chunks::<16>();
+    for (to, from) in to_blocks.iter_mut().zip(from_blocks) {
+        *to = masked(*from, word);
+    }
+    let tail_bytes = to_tail.len();
+    if tail_bytes == 0 {
+        return;
+    }
+    if let (Some(to), Some(from)) = (dst.last_chunk_mut::<16>(), src.last_chunk::<16>()) {
+        // The last sixteen bytes, those before the tail a second time.
+        *to = masked(*from, self::word(key, phase % 4 + tail_bytes));
+        return;
+    }
+    for ((to, from), key) in dst
+        .iter_mut()
+        .zip(from_tail)
+        .zip(key.iter().cycle().skip(phase % 4))
+    {
         *to = from ^ key;
     }
+}
+
+/// A block under a widened key.
+#[inline]
+fn masked<const N: usize>(mut bytes: [u8; N], word: u64) -> [u8; N] {
+    for part in bytes.as_chunks_mut::<8>().0 {
+        *part = (u64::from_ne_bytes(*part) ^ word).to_ne_bytes();
+    }
+    bytes
 }
 
 /// Masks or unmasks `bytes` where they are. A key of zeros costs nothing.
@@ -42,20 +69,24 @@ pub fn apply(bytes: &mut [u8], key: [u8; 4], phase: usize) {
     if key == [0; 4] {
         return;
     }
-    let wide = widen(key, phase);
-    let word = u64::from_ne_bytes(wide);
+    let word = word(key, phase);
     let (words, tail) = bytes.as_chunks_mut::<8>();
     for bytes in words {
         *bytes = (u64::from_ne_bytes(*bytes) ^ word).to_ne_bytes();
     }
-    for (byte, key) in tail.iter_mut().zip(wide) {
+    for (byte, key) in tail.iter_mut().zip(word.to_ne_bytes()) {
         *byte ^= key;
     }
 }
 
 /// The key, turned so that it starts at `phase`, twice.
-fn widen(key: [u8; 4], phase: usize) -> [u8; 8] {
-    std::array::from_fn(|at| key[(at + phase % 4) % 4])
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "below 4")]
+fn word(key: [u8; 4], phase: usize) -> u64 {
+    // Byte `i` of the little-endian number is byte `i` of the key.
+    let once = u64::from(u32::from_le_bytes(key));
+    let twice = once | once << 32;
+    twice.rotate_right(8 * (phase % 4) as u32).to_le()
 }
 
 #[cfg(test)]

@@ -18,7 +18,8 @@ mod server_frame;
 
 pub use client_frame::{ClientFault, ClientFrame};
 pub use encode::{
-    HeaderBuf, append_client_frame, append_server_frame, encode_client_header, encode_server_header,
+    HeaderBuf, append_client_frame, append_server_frame, client_frame_len, encode_client_header,
+    encode_server_header, write_client_frame,
 };
 pub use header::{CONTROL_PAYLOAD_BYTES_MAX, HEADER_BYTES_MAX, Opcode};
 pub use reader::{Event, Reader, Step};

@@ -6,7 +6,6 @@ mod ours;
 mod report;
 
 use std::error::Error;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use self::report::{Row, Target};
 use super::figures::quantile_micros;
 use super::json;
 use super::raw::{self, Extents};
+use super::table;
 use forebay::Stage;
 
 const MIB: u64 = 1 << 20;
@@ -136,17 +136,14 @@ pub fn run(options: &DurableOptions) -> Result<(String, bool), Box<dyn Error>> {
         });
         eprintln!("{}", rows[rows.len() - 1]);
     }
+    let holds = rows.iter().all(Row::holds);
+    let rows: Vec<_> = rows.iter().map(Row::to_json).collect();
     if let Some(path) = &options.json {
-        let rows: Vec<_> = rows.iter().map(Row::to_json).collect();
         json::write(path, "durable", &rows)?;
     }
-    let mut out = String::new();
     let rounds = options.rounds;
-    writeln!(out, "least / median / most of {rounds} alternations")?;
-    for row in &rows {
-        writeln!(out, "{row}")?;
-    }
-    Ok((out, rows.iter().all(Row::holds)))
+    let said = format!("{rounds} rounds\n\n{}", table::markdown(&rows));
+    Ok((said, holds))
 }
 
 /// Median time of the yardstick and of `flush()`, in microseconds.

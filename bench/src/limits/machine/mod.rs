@@ -5,7 +5,6 @@ mod cpu;
 mod net;
 
 use std::error::Error;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,8 +12,9 @@ use clap::Args;
 
 use super::figures::{Spread, float, quantile_micros};
 use super::json::{self, JsonRow};
-use super::raw::{self, Extents};
+use super::raw::{self, Completions, Extents, Target};
 use super::raw_read;
+use super::table;
 
 const MIB: u64 = 1 << 20;
 const FILE_BYTES: u64 = 64 * MIB;
@@ -43,7 +43,13 @@ pub struct MachineOptions {
 type Outcome = Result<f64, Box<dyn Error>>;
 type Measure = fn(&MachineOptions, &Path) -> Outcome;
 
-const MEASURES: [(&str, &str, Measure); 12] = [
+/// Blocks that were written before, by a ring without flags.
+const PLAIN: Target = Target {
+    extents: Extents::Written,
+    completions: Completions::Plain,
+};
+
+const MEASURES: [(&str, &str, Measure); 17] = [
     (
         "ring writes, none synced, fresh extents",
         "MB/s",
@@ -53,6 +59,16 @@ const MEASURES: [(&str, &str, Measure); 12] = [
         "ring writes, none synced, written extents",
         "MB/s",
         |o, dir| groups(o, dir, Extents::Written, false),
+    ),
+    (
+        "ring writes, none synced, zero-filled beside",
+        "MB/s",
+        |o, dir| groups(o, dir, Extents::FilledBeside, false),
+    ),
+    (
+        "ring writes, none synced, written extents, plain ring",
+        "MB/s",
+        |o, dir| groups(o, dir, PLAIN, false),
     ),
     (
         "ring writes, groups of 512 KiB synced, fresh extents",
@@ -65,6 +81,16 @@ const MEASURES: [(&str, &str, Measure); 12] = [
         |o, dir| groups(o, dir, Extents::Written, true),
     ),
     (
+        "ring writes, groups of 512 KiB synced, zero-filled beside",
+        "MB/s",
+        |o, dir| groups(o, dir, Extents::FilledBeside, true),
+    ),
+    (
+        "ring writes, groups of 512 KiB synced, written extents, plain ring",
+        "MB/s",
+        |o, dir| groups(o, dir, PLAIN, true),
+    ),
+    (
         "ring writes, each 4 KiB synced, fresh extents, p50",
         "us",
         |_, dir| each(dir, Extents::Fresh),
@@ -73,6 +99,11 @@ const MEASURES: [(&str, &str, Measure); 12] = [
         "ring writes, each 4 KiB synced, written extents, p50",
         "us",
         |_, dir| each(dir, Extents::Written),
+    ),
+    (
+        "ring writes, each 4 KiB synced, written extents, plain ring, p50",
+        "us",
+        |_, dir| each(dir, PLAIN),
     ),
     ("sequential direct read", "GB/s", read),
     ("loopback TCP, messages of 32 KiB", "GB/s", |_, _| {
@@ -88,8 +119,6 @@ const MEASURES: [(&str, &str, Measure); 12] = [
 pub fn run(options: &MachineOptions) -> Result<String, Box<dyn Error>> {
     let parent = options.dir.clone().unwrap_or_else(|| PathBuf::from("."));
     let only = options.only.as_deref().unwrap_or_default();
-    let mut out = String::new();
-    writeln!(out, "least / median / most of {}", options.rounds)?;
     let mut rows = Vec::new();
     for (name, unit, measure) in MEASURES.iter().filter(|row| row.0.contains(only)) {
         let mut values = Vec::new();
@@ -98,12 +127,6 @@ pub fn run(options: &MachineOptions) -> Result<String, Box<dyn Error>> {
             values.push(measure(options, dir.path())?);
         }
         let spread = Spread::of(values.into_iter());
-        let Spread {
-            least,
-            median,
-            most,
-        } = spread;
-        writeln!(out, "{name:56} {unit} {least:.2} / {median:.2} / {most:.2}")?;
         rows.push(JsonRow {
             name: (*name).to_owned(),
             unit,
@@ -117,18 +140,22 @@ pub fn run(options: &MachineOptions) -> Result<String, Box<dyn Error>> {
     if let Some(path) = &options.json {
         json::write(path, "machine", &rows)?;
     }
-    Ok(out)
+    Ok(format!(
+        "{} rounds\n\n{}",
+        options.rounds,
+        table::markdown(&rows)
+    ))
 }
 
 /// MB/s of writes of 512 KiB, one at a time.
-fn groups(options: &MachineOptions, dir: &Path, extents: Extents, sync: bool) -> Outcome {
+fn groups(options: &MachineOptions, dir: &Path, target: impl Into<Target>, sync: bool) -> Outcome {
     let count = usize::try_from((options.mb * MIB).div_ceil(FILE_BYTES))?;
-    Ok(raw::groups(dir, count, FILE_BYTES, extents, sync)? / 1e6)
+    Ok(raw::groups(dir, count, FILE_BYTES, target, sync)? / 1e6)
 }
 
 /// Median time of a write of 4 KiB with its fdatasync.
-fn each(dir: &Path, extents: Extents) -> Outcome {
-    let mut times = raw::singles(dir, SINGLES, Duration::ZERO, extents)?;
+fn each(dir: &Path, target: impl Into<Target>) -> Outcome {
+    let mut times = raw::singles(dir, SINGLES, Duration::ZERO, target)?;
     Ok(quantile_micros(&mut times, 0.5))
 }
 

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 pub(super) use self::memory::Aligned;
 use self::memory::BLOCK;
+pub(super) use self::ring::Completions;
 use self::ring::RawRing;
 use super::figures::{float, nanos};
 
@@ -35,6 +36,24 @@ pub(super) enum Extents {
     Written,
     /// Zero-filled by another thread while the loop writes the file before.
     FilledBeside,
+}
+
+/// What a loop writes to, and by which kind of ring.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target {
+    pub(super) extents: Extents,
+    pub(super) completions: Completions,
+}
+
+impl From<Extents> for Target {
+    /// By the ring that suits a loop best.
+    fn from(extents: Extents) -> Self {
+        let completions = Completions::Deferred;
+        Self {
+            extents,
+            completions,
+        }
+    }
 }
 
 fn make(path: &Path, bytes: u64, written: bool) -> io::Result<File> {
@@ -88,12 +107,13 @@ pub(super) fn groups(
     dir: &Path,
     count: usize,
     file_bytes: u64,
-    extents: Extents,
+    target: impl Into<Target>,
     sync: bool,
 ) -> io::Result<f64> {
-    let files = files(dir.to_path_buf(), count, file_bytes, extents);
+    let target = target.into();
+    let files = files(dir.to_path_buf(), count, file_bytes, target.extents);
     let group = Aligned::new(GROUP_BYTES, true);
-    let mut ring = RawRing::new()?;
+    let mut ring = RawRing::new(target.completions)?;
     let next = || files.recv().map_err(io::Error::other)?;
     let mut file = next()?;
     let began = Instant::now();
@@ -115,13 +135,14 @@ pub(super) fn singles(
     dir: &Path,
     count: usize,
     pause: Duration,
-    extents: Extents,
+    target: impl Into<Target>,
 ) -> io::Result<Vec<u64>> {
+    let target = target.into();
     let bytes = (count * BLOCK) as u64;
-    let file = files(dir.to_path_buf(), 1, bytes, extents);
+    let file = files(dir.to_path_buf(), 1, bytes, target.extents);
     let file = file.recv().map_err(io::Error::other)??;
     let block = Aligned::new(BLOCK, true);
-    let mut ring = RawRing::new()?;
+    let mut ring = RawRing::new(target.completions)?;
     let mut times = Vec::with_capacity(count);
     for number in 0..count {
         if !pause.is_zero() {

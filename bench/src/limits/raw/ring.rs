@@ -7,13 +7,24 @@ use std::os::fd::AsRawFd;
 use io_uring::squeue::Flags;
 use io_uring::{IoUring, opcode, types};
 
-/// An io_uring ring with the flags that are best for a thread that waits for each operation.
+/// How a ring tells of what is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::limits) enum Completions {
+    /// When its thread waits for them: the flags that are best for a thread which does nothing else.
+    Deferred,
+    /// At any time, without a call: no flags, as in the engine, whose thread does not wait.
+    Plain,
+}
+
+/// An io_uring ring.
 pub(super) struct RawRing(IoUring);
 
 impl RawRing {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new(completions: Completions) -> io::Result<Self> {
         let mut builder = IoUring::builder();
-        builder.setup_single_issuer().setup_defer_taskrun();
+        if completions == Completions::Deferred {
+            builder.setup_single_issuer().setup_defer_taskrun();
+        }
         Ok(Self(builder.build(8)?))
     }
 

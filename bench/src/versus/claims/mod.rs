@@ -86,6 +86,8 @@ fn peer(key: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args, Command, FromArgMatches};
+
     use super::{CLAIMS, OFFICIAL, SHORT, lines, peer};
     use crate::versus::VersusOptions;
     use crate::versus::figures::Figures;
@@ -95,7 +97,9 @@ mod tests {
 
     #[test]
     fn every_line_is_answered_by_contenders_of_one_bout() {
-        let bouts = bouts(&VersusOptions::default());
+        let command = VersusOptions::augment_args(Command::new("versus"));
+        let usual = VersusOptions::from_arg_matches(&command.get_matches_from(["versus"]));
+        let bouts = bouts(&usual.expect("every option has a default"));
         for claim in CLAIMS {
             let theirs = claim.theirs.unwrap_or(claim.ours);
             if theirs.contains("fjall") || theirs.contains("okaywal") {

@@ -2,6 +2,7 @@
 
 use super::entries::{
     AWAKE, COALESCED, DISK_INTAKE, EACH, LARGE, Paced, TMPFS, USUAL, entry, flow, job, on_disk,
+    warm_rows,
 };
 use crate::versus::VersusOptions;
 use crate::versus::disk::Kind;
@@ -66,8 +67,9 @@ pub(super) fn frames(options: &VersusOptions, each: bool) -> Vec<Entry> {
 const MANY: &str = "8";
 
 pub(super) fn many(options: &VersusOptions) -> Vec<Entry> {
+    let warm = warm_rows(1_000, options.rows).to_string();
     let rows = options.rows.to_string();
-    let more = ["--producers", MANY, "--rows", &rows];
+    let more = ["--producers", MANY, "--rows", &rows, "--warm-rows", &warm];
     let shards = match options.shards {
         0 | 1 => String::new(),
         count => format!("shards={count};route_by=producer;"),

@@ -1,6 +1,6 @@
 //! Loads that show what the size of an intake ring does.
 
-use super::entries::{DISK_INTAKE, LARGE, Paced, TMPFS, USUAL, entry, job};
+use super::entries::{DISK_INTAKE, LARGE, Paced, TMPFS, USUAL, entry, job, warm_rows};
 use crate::versus::entry::Entry;
 
 /// A load.
@@ -33,9 +33,14 @@ pub(in crate::versus) fn ring_load(
     };
     let ring = format!("intake_ring_bytes={ring_bytes};");
     let keys = [LARGE, place, &ring];
+    let warm = warm_rows(1_000, rows).to_string();
     let rows = rows.to_string();
     let flow = |more: &[&str]| {
-        let more: Vec<&str> = more.iter().copied().chain(["--rows", &rows]).collect();
+        let more: Vec<&str> = more
+            .iter()
+            .copied()
+            .chain(["--rows", &rows, "--warm-rows", &warm])
+            .collect();
         entry("ring", job("flow", "ours", &keys, &more), Some(USUAL))
     };
     match load {

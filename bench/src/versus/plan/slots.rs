@@ -37,6 +37,7 @@ pub(in crate::versus) fn backlogs(options: &VersusOptions) -> BTreeMap<&'static 
         ("official", fill(options, "official", 1)),
         ("foreign", fill(options, "official", 1)),
         ("ours 4", fill(options, "ours", 4)),
+        ("foreign 4", fill(options, "official", 4)),
         ("file log", fill_log(options, "file")),
         ("fjall log", fill_log(options, "fjall")),
         ("okaywal log", fill_log(options, "okaywal")),
@@ -71,17 +72,25 @@ pub(super) fn large_opens() -> Vec<Entry> {
     vec![
         open("open4 ours", "ours", Files::Cold("ours 4")),
         raw_read("open4 raw", "ours 4"),
+        // The same slot, theirs first: it leaves it as it was.
+        open("open4 official warm", "official", Files::Warm("foreign 4")),
+        open("open4 foreign", "ours", Files::Warm("foreign 4")),
     ]
 }
 
 pub(super) fn drains(options: &VersusOptions) -> Vec<Entry> {
-    let drain = |key, who| Entry {
-        files: Files::Backlog(fill(options, who, 1)),
+    let drain = |key, who, files| Entry {
+        files,
         ..entry(key, job("drain", who, &[], &[]), Some(USUAL))
     };
+    let cold = |who| Files::Backlog(fill(options, who, 1));
+    // What goes around the page cache is not in it: of the official client's both drain one.
+    let cached = || Files::JustLeft(fill(options, "official", 1));
     vec![
-        drain("drain ours", "ours"),
-        drain("drain official", "official"),
+        drain("drain ours", "ours", cold("ours")),
+        drain("drain official", "official", cold("official")),
+        drain("drain cached ours", "ours", cached()),
+        drain("drain cached official", "official", cached()),
     ]
 }
 

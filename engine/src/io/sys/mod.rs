@@ -2,7 +2,9 @@
 //!
 //! Every wrapper here is small, safe to call, and the only place where its system call is made.
 
+mod barrier;
 mod bounded;
+mod crc;
 mod descriptor;
 mod direct;
 mod event;
@@ -23,7 +25,15 @@ mod space;
 mod thread;
 mod unnamed;
 
+#[cfg(any(test, feature = "internals"))]
+#[cfg_attr(
+    not(feature = "internals"),
+    allow(unused_imports, unreachable_pub, reason = "public through `internals`")
+)]
+pub use barrier::set_halves;
+pub(crate) use barrier::{heavy, light, lighten};
 pub(crate) use bounded::read_bounded;
+pub(crate) use crc::{crc32c, crc32c_append};
 pub(crate) use descriptor::Descriptor;
 pub(crate) use event::EventFd;
 pub(crate) use filesystem::{Filesystem, filesystem};

@@ -8,11 +8,15 @@ fn allowed_cores() -> Vec<usize> {
     cores.iter().map(|core| core.id).collect()
 }
 
-/// How many shards an engine has here. A CPU quota counts like a small set of cores: shards that
-/// spin use it up for each other.
+/// Cores that the process may use. A CPU quota counts like a small set of cores: shards that spin
+/// use it up for each other.
+pub(crate) fn usable_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// How many shards an engine has here.
 pub(crate) fn shard_count(config: &Config) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    config.shards.count(cores)
+    config.shards.count(usable_cores())
 }
 
 /// Where the shards of an engine run: decided by the caller's thread, whose cores they are.

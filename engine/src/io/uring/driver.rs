@@ -4,6 +4,7 @@
 //! The ring has neither `DEFER_TASKRUN` nor `COOP_TASKRUN`: completions appear in the shared queue
 //! without a system call, so a spinning shard sees them by reading memory.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -58,6 +59,8 @@ pub(crate) struct UringIo {
     steward: StewardHandle,
     gate: Arc<Gate>,
     random: u64,
+    /// The time as last asked for, at the begin of the turn.
+    pub(super) clock: Cell<u64>,
     throttle: Throttle,
     pub(super) tap: Option<Tap>,
 }
@@ -94,6 +97,7 @@ impl UringIo {
             steward,
             gate,
             random: random_u64(),
+            clock: Cell::new(0),
             throttle: Throttle::from_env(),
             tap,
         })
@@ -321,7 +325,9 @@ impl Steward for UringIo {
 
 impl Clock for UringIo {
     fn now(&self) -> u64 {
-        monotonic_nanos()
+        let now = monotonic_nanos();
+        self.clock.set(now);
+        now
     }
 
     /// `SplitMix64` seeded by the kernel: masks hide nothing from anybody here (protocol.md

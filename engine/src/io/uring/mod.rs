@@ -11,7 +11,7 @@ mod revive;
 pub(crate) mod tls;
 mod transport;
 
-pub(crate) use cores::{Placement, shard_count};
+pub(crate) use cores::{Placement, shard_count, usable_cores};
 pub(crate) use driver::{Tap, UringIo};
 pub(crate) use here::run_here;
 pub(crate) use host::{Hosted, spawn};

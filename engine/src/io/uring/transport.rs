@@ -10,7 +10,7 @@ use io_uring::{opcode, types};
 
 use super::driver::{IGNORED, POLL_BIT, ROOM_BIT, UringIo};
 use super::tls::Session;
-use crate::io::sys::{Socket, monotonic_nanos};
+use crate::io::sys::Socket;
 use crate::io::{Dialed, Storage, Transport};
 
 const POLLOUT: u32 = libc::POLLOUT as u32;
@@ -41,9 +41,8 @@ pub(super) struct Line {
 
 impl Line {
     /// Whether a look at the socket is due: something arrived, or a while has passed.
-    fn look(&mut self) -> bool {
+    fn look(&mut self, now: u64) -> bool {
         if !self.readable {
-            let now = monotonic_nanos();
             if now < self.last_recv + RECV_ANYWAY {
                 return false;
             }
@@ -66,8 +65,8 @@ impl Line {
     }
 
     /// One step of the handshake.
-    fn secure(&mut self) -> Dialed {
-        let readable = self.look();
+    fn secure(&mut self, now: u64) -> Dialed {
+        let readable = self.look(now);
         let (Some(socket), Some(tls)) = (&self.socket, &mut self.tls) else {
             return Dialed::Ready;
         };
@@ -145,7 +144,7 @@ impl Transport for UringIo {
                 }
             }
         }
-        self.line.secure()
+        self.line.secure(self.clock.get())
     }
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -167,7 +166,7 @@ impl Transport for UringIo {
     fn recv(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let line = &mut self.line;
         line.flush_held()?;
-        if !line.look() {
+        if !line.look(self.clock.get()) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         // Cleared first: what arrives after the call raises it again.

@@ -146,6 +146,7 @@ impl Symbols {
     }
 
     /// Which of this producer's tables the ids are of.
+    #[inline]
     pub(super) fn number(&self) -> u16 {
         self.number
     }
@@ -244,11 +245,13 @@ impl Symbols {
     }
 
     /// Number of the batch's symbols and the bytes of their text.
+    #[inline]
     pub(super) fn used_size(&self) -> (usize, usize) {
         (self.used.len(), self.used_bytes)
     }
 
     /// The batch under construction lists nothing yet: its symbols are noted anew.
+    #[inline]
     pub(super) fn restart_uses(&mut self) {
         self.batch += 1;
         self.uses += 1;
@@ -257,6 +260,7 @@ impl Symbols {
     }
 
     /// A new batch begins, after so many entries and in this dictionary epoch of the slot.
+    #[inline]
     pub(super) fn next_batch(&mut self, entries: u64, epoch: u64) {
         self.restart_uses();
         if epoch != self.epoch {

@@ -1,9 +1,10 @@
 //! The end of a shard: asked for by `close`, or by a terminal error. Either wakes everybody.
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use super::{Gate, lock};
 use crate::error::Error;
+use crate::io::sys::heavy;
 use crate::observe::{Category, Policy, SenderError};
 
 /// Why an engine takes no more rows: latched once, delivered once through `close` too.
@@ -54,16 +55,25 @@ impl Gate {
     }
 
     /// Deadline of `close`, if it was called. Rings that are found empty afterwards stay empty:
-    /// whoever publishes later sees the closing (the fence pairs with the one in
+    /// whoever publishes later sees the closing (half a barrier here, the other half in
     /// [`knock`](Self::knock)) and is refused.
     #[inline]
     pub(crate) fn closing(&self) -> Option<u64> {
         match self.closing.load(Ordering::Acquire) {
             u64::MAX => None,
             deadline => {
-                fence(Ordering::SeqCst);
+                self.show_closing();
                 Some(deadline)
             }
+        }
+    }
+
+    /// Once is enough: from then on every producer sees it.
+    #[cold]
+    fn show_closing(&self) {
+        if !self.closing_shown.load(Ordering::Acquire) {
+            heavy();
+            self.closing_shown.store(true, Ordering::Release);
         }
     }
 

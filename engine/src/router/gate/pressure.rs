@@ -1,4 +1,5 @@
-//! Why a batch may find no room: what a refusal quotes.
+//! Why a batch may find no room: what a refusal quotes. And what producers look at with every batch
+//! that the shard changes seldom.
 
 use std::sync::atomic::Ordering;
 
@@ -43,6 +44,19 @@ impl Gate {
     /// See [`set_server_cap`](Self::set_server_cap).
     pub(crate) fn server_cap(&self) -> Option<u64> {
         Some(self.server_cap.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
+    }
+
+    /// The shard tells that so many dictionary epochs were begun. Producers look at it with every
+    /// batch: apart from the counters, which the shard writes in every turn.
+    pub(crate) fn set_symbol_epoch(&self, begun: u64) {
+        self.symbol_epoch.store(begun, Ordering::Relaxed);
+        self.counters.symbol_epochs.set(begun);
+    }
+
+    /// See [`set_symbol_epoch`](Self::set_symbol_epoch).
+    #[inline]
+    pub(crate) fn symbol_epoch(&self) -> u64 {
+        self.symbol_epoch.load(Ordering::Relaxed)
     }
 
     /// The shard tells that a disk operation failed, or that the journal is repaired. A failure is

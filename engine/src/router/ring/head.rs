@@ -14,6 +14,8 @@
 //! buffer. The position counts all bytes that ever went through the ring: an entry of an earlier
 //! lap at the same place has another CRC.
 
+use super::super::crc::{crc32c, crc32c_append};
+
 /// Bytes of a head, and the unit of positions.
 pub(crate) const HEAD_BYTES: usize = 32;
 pub(super) const KIND_DATA: u32 = 1;
@@ -49,7 +51,7 @@ pub(super) fn crc(position: u64, first: u64, payload: &[u8]) -> u32 {
     let mut head = [0; 16];
     head[..8].copy_from_slice(&position.to_le_bytes());
     head[8..].copy_from_slice(&first.to_le_bytes());
-    crc32c::crc32c_append(crc32c::crc32c(&head), payload)
+    crc32c_append(crc32c(&head), payload)
 }
 
 /// What a head is of.

@@ -28,11 +28,13 @@ pub(crate) fn over(region: Region) -> (Writer, Reader) {
         tail: 0,
         head_seen: 0,
         reserved: 0,
+        sealed: 0,
     };
     let reader = Reader {
         region,
         head: 0,
         next: 0,
+        behind: 0,
         tail_seen: 0,
         limit: u64::MAX,
     };
@@ -46,6 +48,8 @@ pub struct Writer {
     head_seen: u64,
     /// End of what is reserved and not committed; `tail` when nothing is.
     reserved: u64,
+    /// Everything reserved below has its CRC, if this is at the end of it.
+    sealed: u64,
 }
 
 impl std::fmt::Debug for Writer {
@@ -68,6 +72,7 @@ impl Writer {
     #[inline]
     pub fn reserve(&mut self, bytes: usize) -> Option<&mut [u8]> {
         self.reserved = self.tail;
+        self.sealed = self.tail;
         self.reserve_next(bytes)
     }
 
@@ -101,6 +106,31 @@ impl Writer {
         // the range lies in the writer's part, behind every earlier reservation, and does not
         // cross the end of the buffer; `&mut self` makes this the only reference.
         Some(unsafe { self.region.bytes_mut(start + HEAD_BYTES as u64, bytes) })
+    }
+
+    /// [Reserves](Self::reserve) an entry and fills it with what lies elsewhere; `false` when the ring
+    /// is too full. Its CRC is that of the original, which is at hand, while the ring's memory is
+    /// still on its way to this core.
+    ///
+    /// # Panics
+    /// As `reserve`.
+    #[inline]
+    pub fn put(&mut self, payload: &[u8]) -> bool {
+        let Some(entry) = self.reserve(payload.len()) else {
+            return false;
+        };
+        entry.copy_from_slice(payload);
+        let end = self.reserved;
+        let is_alone = end - self.tail == entry_bytes(payload.len());
+        // A pad before it waits for the commit.
+        if is_alone && self.region.is_sealed() {
+            let first = first_word(payload.len() as u64, KIND_DATA);
+            let crc = crc(self.tail, first, payload);
+            // SAFETY: the head of the reserved entry, in the writer's part.
+            unsafe { self.region.put(self.tail + CRC_AT, u64::from(crc)) };
+            self.sealed = end;
+        }
+        true
     }
 
     /// Start and end of an entry of `bytes` that comes next at `from`: entries are contiguous, so
@@ -139,16 +169,16 @@ impl Writer {
         self.region.capacity()
     }
 
+    #[inline]
     fn put_head(&mut self, position: u64, bytes: u64, kind: u32) {
+        // SAFETY: in the writer's part of the buffer (as in `reserve_next`), which holds a whole head
+        // wherever an entry begins.
+        let head = unsafe { self.region.bytes_mut(position, HEAD_BYTES) };
         // Not sealed yet: a data entry's payload is still to come.
-        for (at, word) in [
-            (0, first_word(bytes, kind)),
-            (CRC_AT, 0),
-            (FRAME_AT, 0),
-            (FSN_AT, 0),
-        ] {
-            // SAFETY: in the writer's part of the buffer (as in `reserve_next`).
-            unsafe { self.region.put(position + at, word) };
+        let (words, _) = head.as_chunks_mut();
+        words.fill([0; 8]);
+        if let Some(first) = words.first_mut() {
+            *first = first_word(bytes, kind).to_le_bytes();
         }
     }
 
@@ -159,7 +189,7 @@ impl Writer {
     #[inline]
     pub fn commit(&mut self) {
         assert!(self.reserved > self.tail, "commit follows reserve");
-        if self.region.is_sealed() {
+        if self.region.is_sealed() && self.sealed != self.reserved {
             self.seal();
         }
         self.tail = self.reserved;
@@ -193,6 +223,8 @@ pub struct Reader {
     head: u64,
     /// Everything below is taken.
     next: u64,
+    /// Where the entry ends that was looked at last; `next` when that is taken.
+    behind: u64,
     tail_seen: u64,
     /// Nothing at or above is looked at.
     limit: u64,
@@ -213,6 +245,7 @@ impl Reader {
             region: Arc::new(region),
             head,
             next: head,
+            behind: head,
             tail_seen: tail,
             limit: tail,
         }
@@ -238,6 +271,7 @@ impl Reader {
                 self.next += entry_bytes(bytes);
                 continue;
             }
+            self.behind = self.next + entry_bytes(bytes);
             // SAFETY: `next < tail`, so the entry is published and in the reader's part; the
             // acquire load of `tail` makes its bytes visible; the writer leaves them alone until
             // `head` moves, which needs `&mut self`.
@@ -271,10 +305,8 @@ impl Reader {
     /// If there is no entry.
     #[inline]
     pub fn take(&mut self) {
-        assert!(self.next < self.tail_seen, "take follows peek");
-        let (bytes, kind) = self.split_at(self.next);
-        assert!(kind == KIND_DATA, "peek skips pads");
-        self.next += entry_bytes(bytes);
+        assert!(self.next < self.behind, "take follows peek");
+        self.next = self.behind;
     }
 
     /// Takes the entry that [`peek`](Self::peek) gave and gives the room of everything taken back
@@ -310,7 +342,7 @@ impl Reader {
     /// Goes back to the oldest entry that is not released and takes the first `count` again; what
     /// was noted in those behind is void. `false` if there are fewer.
     pub(crate) fn rewind(&mut self, count: u64) -> bool {
-        self.next = self.head;
+        (self.next, self.behind) = (self.head, self.head);
         for _ in 0..count {
             if self.peek().is_none() {
                 return false;

@@ -26,6 +26,7 @@ pub(crate) enum Stall {
 impl Journal {
     /// Makes sure that a frame with a payload of up to `payload_bytes` fits the active segment,
     /// rotating if it must.
+    #[inline]
     pub(crate) fn make_room(
         &mut self,
         io: &mut impl Io,
@@ -41,6 +42,12 @@ impl Journal {
         if active.end + need <= active.bytes - active.bytes % BLOCK as u64 {
             return Ok(());
         }
+        self.make_segment(io, need, sent)
+    }
+
+    /// Room for `need` bytes in another segment.
+    #[cold]
+    fn make_segment(&mut self, io: &mut impl Io, need: u64, sent: Position) -> Result<(), Stall> {
         assert!(
             need + SEGMENT_HEADER_BYTES <= self.options.segment_bytes,
             "producers split or refuse what cannot fit a segment"
@@ -49,6 +56,7 @@ impl Journal {
     }
 
     /// Writable memory for the payload of the next frame, and the dictionary to fill it from.
+    #[inline]
     pub(crate) fn payload_mut(&mut self, payload_bytes: usize) -> (&mut [u8], &Dictionary) {
         let active = self.chain.back_mut().expect("the chain is never empty");
         let start = offset(active.end + FRAME_HEADER_BYTES);
@@ -64,6 +72,7 @@ impl Journal {
 
     /// Seals the frame whose payload was put into [`payload_mut`](Self::payload_mut): its FSN is
     /// burned from now on.
+    #[inline]
     pub(crate) fn append(&mut self, payload_bytes: usize) -> (Fsn, FrameHeader) {
         let active = self.active();
         let frame_bytes = FRAME_HEADER_BYTES + payload_bytes as u64;
@@ -86,8 +95,16 @@ impl Journal {
 
     /// Notes the dictionary entries `from..to` that the frame just appended introduces: they are
     /// written before it, as one chunk.
+    #[inline]
     pub(crate) fn note_symbols(&mut self, from: u32, to: u32) {
-        let Some(files) = self.files.as_mut().filter(|_| from < to) else {
+        if from < to {
+            self.note_new_symbols(from, to);
+        }
+    }
+
+    #[cold]
+    fn note_new_symbols(&mut self, from: u32, to: u32) {
+        let Some(files) = self.files.as_mut() else {
             return;
         };
         let before = self.dictionary_pending.len();

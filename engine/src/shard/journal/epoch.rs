@@ -259,7 +259,7 @@ impl Journal {
         self.epoch.short = false;
         self.epoch.waits_since = None;
         self.epoch.begun += 1;
-        self.gate.counters.symbol_epochs.set(self.epoch.begun);
+        self.gate.set_symbol_epoch(self.epoch.begun);
         self.publish_gauges();
     }
 }

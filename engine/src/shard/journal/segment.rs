@@ -152,6 +152,17 @@ impl super::Journal {
         self.disk_end(key) > Some(SEGMENT_HEADER_BYTES)
     }
 
+    /// Everything of a segment from `position` on, frame after frame, if it is in the segment's
+    /// memory.
+    pub(crate) fn memory_from(&self, position: Position) -> Option<&[u8]> {
+        let segment = self.segment(position.key)?;
+        let region = segment
+            .memory
+            .as_ref()
+            .filter(|_| position.offset >= segment.memory_from)?;
+        Some(region.slice(offset(position.offset)..offset(segment.end)))
+    }
+
     /// The frame at `position`, if it is in the segment's memory. `position` lies before the
     /// segment's end.
     #[inline]

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use forebay_wire::header::{Flags, Header};
-use forebay_wire::ws::{Opcode, append_client_frame, close, encode_client_header, mask};
+use forebay_wire::ws::{Opcode, append_client_frame, client_frame_len, close, write_client_frame};
 
 use super::{Link, State};
 use crate::delivery::{Conversation, End, Failure};
@@ -44,7 +44,7 @@ pub(super) struct Outgoing {
     pub(super) gate: Arc<Gate>,
     pub(super) position: Position,
     /// Everything below was sent at least once: sending it again is a replay.
-    sent_before: Fsn,
+    pub(super) sent_before: Fsn,
     pub(super) batch_bytes_max: Option<u64>,
     /// Symbols registered on this connection, by catch-up and by frames' own deltas.
     pub(super) registered: u32,
@@ -89,7 +89,8 @@ impl Outgoing {
     }
 
     /// The next `bytes` of the buffer, which grows to the largest frame and stays there.
-    fn room(&mut self, bytes: usize) -> &mut [u8] {
+    #[inline]
+    pub(super) fn room(&mut self, bytes: usize) -> &mut [u8] {
         let (start, end) = (self.used, self.used + bytes);
         if end > self.buffer.len() {
             self.buffer.resize(end.next_multiple_of(OUTBOX_BYTES), 0);
@@ -113,12 +114,8 @@ impl Outgoing {
 
     /// Puts a message behind what waits, as one masked frame.
     pub(super) fn gather(&mut self, random: u64, payload: &[u8]) {
-        let key = key(random);
-        let header = encode_client_header(Opcode::Binary, payload.len(), key);
-        let room = self.room(header.len() + payload.len());
-        let (head, body) = room.split_at_mut(header.len());
-        head.copy_from_slice(header.as_slice());
-        mask::copy(body, payload, key, 0);
+        let room = self.room(client_frame_len(payload.len()));
+        write_client_frame(room, Opcode::Binary, payload, key(random));
     }
 
     /// Takes the frame at the present position and moves on; frames acked before this connection
@@ -159,12 +156,7 @@ impl Outgoing {
                 self.gather(random, payload);
                 talk.sent_frame(now);
             }
-            self.gate.counters.frames_sent.add(1);
-            if fsn < self.sent_before {
-                self.gate.counters.frames_replayed.add(1);
-            } else {
-                self.sent_before = fsn.plus(1);
-            }
+            self.count_sent(fsn, fsn.plus(1));
         }
         self.position.offset += FRAME_HEADER_BYTES + payload.len() as u64;
         self.position.fsn = fsn.plus(1);
@@ -226,6 +218,11 @@ impl Link {
             }
             if self.out.position.fsn >= limit || journal.read_at(&mut self.out.position).is_none() {
                 break;
+            }
+            let talk = &mut self.talk;
+            if self.out.take_usual(io, talk, journal, (limit, now)) > 0 {
+                self.replay.leave(io);
+                continue;
             }
             let position = self.out.position;
             let random = io.random();
@@ -303,7 +300,8 @@ fn is_deferred(payload: &[u8]) -> bool {
     Header::parse(payload).is_ok_and(|header| header.flags.contains(Flags::DEFER_COMMIT))
 }
 
-fn key(random: u64) -> [u8; 4] {
+#[inline]
+pub(super) fn key(random: u64) -> [u8; 4] {
     let [a, b, c, d, ..] = random.to_le_bytes();
     [a, b, c, d]
 }

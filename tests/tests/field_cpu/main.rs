@@ -15,8 +15,13 @@ use forebay_loadgen::sink::{Sink, SinkConfig};
 
 use engine_child::EngineChild;
 
+mod cgroup;
+#[path = "../engine_child/mod.rs"]
 mod engine_child;
+mod groups;
+#[path = "../loadgen/mod.rs"]
 mod loadgen;
+#[path = "../log/mod.rs"]
 mod log;
 
 /// A connect string for slots below `dir`; nobody listens at its address.
