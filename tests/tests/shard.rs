@@ -143,3 +143,42 @@ fn what_a_dropped_producer_published_goes_before_the_rows_of_its_successor() {
     let is_second = |message: &Vec<u8>| !String::from_utf8_lossy(message).contains("first");
     assert_eq!(messages.iter().position(is_second), Some(100));
 }
+
+/// Turns of this world take 1 us each.
+#[test]
+fn of_many_producers_a_busy_one_keeps_nobody_waiting_for_long() {
+    let keys = "ws::addr=127.0.0.1:1;sf_max_total_bytes=16m;intake_ring_bytes=64k;";
+    let mut shard = InstantLoop::open(keys).expect("memory mode");
+    let mut producers: Vec<_> = (0..100)
+        .map(|_| shard.producer().expect("memory for a ring"))
+        .collect();
+    shard.turn();
+    for n in 0..1_000 {
+        let quiet = 1 + n % 99;
+        let index = usize::try_from(quiet).unwrap();
+        row(&mut producers[index], n);
+        let receipt = producers[index].try_publish().expect("room");
+        // While nobody else has anything it is taken, written and confirmed at once.
+        let alone = n % 3 == 0;
+        let most = if alone { 4 } else { 110 };
+        let mut turns = 0;
+        while !receipt.reached(Stage::Acked).expect("possible") {
+            if !alone {
+                row(&mut producers[0], n);
+                producers[0].try_publish().expect("room");
+            }
+            shard.turn();
+            turns += 1;
+            assert!(turns <= most, "batch {n} of a quiet producer");
+        }
+    }
+    let published = shard.stats().rows_published;
+    for _ in 0..200 {
+        shard.turn();
+    }
+    let stats = shard.stats();
+    assert_eq!(
+        (stats.rows_published, stats.rows_acked),
+        (published, published)
+    );
+}

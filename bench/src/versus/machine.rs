@@ -10,14 +10,14 @@ const TICKS: f64 = 100.0;
 
 /// CPU time of everybody and of this process with its ended children.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Busy {
+pub(crate) struct Busy {
     at: Instant,
     all: f64,
     own: f64,
 }
 
 impl Busy {
-    pub(super) fn now() -> Self {
+    pub(crate) fn now() -> Self {
         let stat = read_to_string("/proc/stat").unwrap_or_default();
         let fields: Vec<f64> = numbers(stat.lines().next().unwrap_or_default());
         // user, nice, system, irq, softirq; idle and waiting are 3 and 4.
@@ -37,7 +37,7 @@ impl Busy {
     }
 
     /// Cores that others kept busy since then, on average.
-    pub(super) fn others(self) -> f64 {
+    pub(crate) fn others(self) -> f64 {
         let now = Self::now();
         let busy = (now.all - self.all) - (now.own - self.own);
         (busy / (now.at - self.at).as_secs_f64().max(1e-3)).max(0.0)

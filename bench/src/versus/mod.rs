@@ -35,7 +35,7 @@ mod full;
 mod idle;
 mod job;
 mod logs;
-mod machine;
+pub(crate) mod machine;
 mod many;
 mod neighbour;
 mod official;

@@ -252,6 +252,10 @@ counters! {
     shard_restarts,
     /// Turns of the shard that found nothing to do: it spun.
     turns_idle,
+    /// Times a producer slept because its ring was full.
+    room_sleeps,
+    /// Times the shard woke one because enough was free.
+    room_wakes,
 }
 
 impl Stats {

@@ -8,7 +8,12 @@ use crate::error::Error;
 use crate::io::sys::monotonic_nanos;
 use crate::router::entry::EntryHeader;
 use crate::router::lane::Stage;
+use crate::router::room::Wanted;
 use crate::units::millis;
+
+/// Who sleeps for room is woken when this part of the ring is free, or what the batch needs if that
+/// is more.
+const MUCH: u64 = 4;
 
 /// Why a batch was not accepted this time.
 pub(super) enum Refused {
@@ -164,15 +169,22 @@ impl Producer {
         gate.knock();
         let mut stalled = false;
         if !limit.is_zero() {
-            let roomy = self.desk.lane.wait(Stage::Accepted, limit, || {
+            let writer = &self.desk.writer;
+            let wanted = Wanted {
+                need: writer.position_for(bytes),
+                much: writer.position_for(bytes.max(writer.capacity() / MUCH)),
+            };
+            let lane = &self.desk.lane;
+            let waited = lane.wait_for_room(wanted, limit, || {
                 if !stalled && gate.is_full() {
                     stalled = true;
                     gate.counters.backpressure_stalls.add_shared(1);
                 }
                 // Whoever closes waits for nobody who waits here: he is refused.
-                gate.is_over() || gate.is_closed() || self.desk.writer.room() >= bytes
+                gate.is_over() || gate.is_closed() || writer.room() >= bytes
             });
-            if roomy {
+            gate.counters.room_sleeps.add_shared(waited.sleeps);
+            if waited.reached {
                 return Ok(());
             }
         }

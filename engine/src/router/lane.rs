@@ -12,6 +12,7 @@ use super::herald::Herald;
 use super::marks::Marks;
 use super::region::Region;
 use super::ring::{self, Reader, Writer};
+use super::room::{Room, Waited, Wanted};
 use super::waiters::Waiters;
 use crate::intake::{LeftRing, RingFile};
 use crate::observe::Ledger;
@@ -77,12 +78,14 @@ pub(crate) struct Lane {
     /// Entries that the producer put into the ring.
     accepted: Accepted,
     progress: Progress,
-    /// Who waits, by stage.
+    /// Who waits, by stage; for accepted nobody has to.
     waiters: [Waiters; STAGES.len()],
     /// Wakes the tasks among them.
     herald: Arc<Herald>,
     /// The herald has no thread: whoever notifies wakes tasks.
     unheralded: AtomicBool,
+    /// The producer while its ring is full.
+    room: Room,
     producer_gone: AtomicBool,
     /// Bytes of the ring.
     pub ring_bytes: u64,
@@ -190,7 +193,7 @@ impl Lane {
         &self.waiters[stage as usize]
     }
 
-    /// Wakes whoever waits on this lane for `stage` (for accepted: for room), if anybody.
+    /// Wakes whoever waits on this lane for `stage`, if anybody.
     #[inline]
     pub(crate) fn notify(&self, stage: Stage) {
         if self.waiters(stage).notify(self.reached(stage)) {
@@ -219,8 +222,26 @@ impl Lane {
         self.waiters.iter().any(Waiters::has_wakers)
     }
 
+    /// The shard gave room back, up to this position of the ring: wakes the producer if that is what
+    /// it waits for. `true` if it was woken.
+    #[inline]
+    pub(crate) fn freed(&self, released: u64) -> bool {
+        self.room.freed(released)
+    }
+
+    /// The producer waits for room until `done` holds or `limit` has passed.
+    pub(crate) fn wait_for_room(
+        &self,
+        wanted: Wanted,
+        limit: Duration,
+        done: impl FnMut() -> bool,
+    ) -> Waited {
+        self.room.wait(wanted, limit, done)
+    }
+
     /// Ends every wait: the waiters look at the gate's state.
     pub(crate) fn wake_everybody(&self) {
+        self.room.wake();
         self.waiters.iter().for_each(Waiters::wake_everybody);
         self.call_herald();
     }

@@ -16,6 +16,7 @@ pub(crate) mod region;
 pub(crate) mod ring;
 #[cfg(test)]
 mod ring_tests;
+pub(crate) mod room;
 pub(crate) mod route;
 mod sync;
 mod waiters;

@@ -3,7 +3,6 @@
 //!
 //! The shard reports a stage once per commit, so a waiter is woken at most once per commit, and by
 //! no stage but its own: thousands of them cost one look at two words while nobody's turn has come.
-//! Who waits for accepted waits for room in the ring.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;

@@ -1,7 +1,10 @@
 //! Taking entries from the producers' rings into the journal.
 
+mod roster;
+
 use std::sync::Arc;
 
+use self::roster::Roster;
 use super::assemble::{Refusal, SymbolMap, assemble};
 use super::fault::{self, Place};
 use super::journal::{Journal, Position, Stall};
@@ -31,8 +34,19 @@ struct Source {
     counted: u64,
     /// The next entry waits for room in the dictionary.
     blocked: bool,
+    /// What was taken when all lanes were looked at last.
+    noted: u64,
     /// An entry cannot be journaled: it and those behind it stay in the ring, counted as lost.
     refused: bool,
+}
+
+/// What entries are taken with.
+struct World<'a, I> {
+    io: &'a mut I,
+    journal: &'a mut Journal,
+    progress: &'a mut Progress,
+    /// Where the sender stands.
+    sent: Position,
 }
 
 /// All lanes of a shard.
@@ -42,6 +56,9 @@ pub(crate) struct Intake {
     sources: Vec<Source>,
     /// Where the next turn starts, so that no lane starves.
     next: usize,
+    roster: Roster,
+    /// There may be rings that go before all others.
+    has_left: bool,
     pub(crate) stall: Option<Stall>,
     /// Nothing is taken before everything below is acked.
     after: Fsn,
@@ -66,6 +83,8 @@ impl Intake {
             gate,
             sources: Vec::new(),
             next: 0,
+            roster: Roster::default(),
+            has_left: false,
             stall: None,
             after,
             finished: Vec::new(),
@@ -91,6 +110,7 @@ impl Intake {
             source.blocked = false;
             source.map = SymbolMap::default();
             source.end.lane.take(on_disk);
+            intake.has_left |= source.end.left;
             intake.sources.push(source);
         }
         Ok(intake)
@@ -110,7 +130,9 @@ impl Intake {
         for end in ends {
             for source in self.sources.iter_mut().filter(|s| s.end.lane.is_left()) {
                 source.end.left = true;
+                self.has_left = true;
             }
+            self.has_left |= end.left;
             let lane = progress.join(Arc::clone(&end.lane));
             self.sources.push(Source {
                 end,
@@ -120,9 +142,11 @@ impl Intake {
                 released: 0,
                 counted: 0,
                 blocked: false,
+                noted: 0,
                 refused: false,
             });
         }
+        self.roster.forget();
     }
 
     /// Whether every ring is empty, refused ones aside.
@@ -173,55 +197,88 @@ impl Intake {
         }
         // Once is enough: a new epoch may begin with lower numbers.
         self.after = Fsn(0);
-        // What an earlier process or producer left goes first, ring after ring.
-        let left = self.sources.iter().position(Source::goes_first);
-        let all = self.sources.len();
-        let (first, count) = match left {
-            Some(index) => (index, 1),
-            None => (self.next, all),
-        };
-        let keeps = self.keeps;
         let mut budget = TURN_BYTES_MAX;
-        for step in 0..count {
-            let index = (first + step) % all;
-            let source = &mut self.sources[index];
-            let gate = &self.gate;
-            let before = source.taken;
-            source.blocked = false;
-            let outcome = source.drain(&mut budget, io, journal, progress, (sent, keeps), gate);
-            if source.taken > before {
-                // Room in the ring: whoever waits for it looks again. What is taken counts among
-                // the symbols.
-                gate.counters.symbols.set(journal.dictionary.len().into());
-                source.end.lane.take(source.taken);
-                source.end.lane.notify(Stage::Accepted);
+        let mut world = World {
+            io,
+            journal,
+            progress,
+            sent,
+        };
+        self.take_from_rings(&mut budget, &mut world);
+        budget < TURN_BYTES_MAX
+    }
+
+    fn take_from_rings(&mut self, budget: &mut usize, world: &mut World<'_, impl Io>) {
+        // What an earlier process or producer left goes first, ring after ring.
+        if self.has_left
+            && let Some(index) = self.sources.iter().position(Source::goes_first)
+        {
+            self.roster.forget();
+            self.take(index, budget, world);
+            return;
+        }
+        let (all, first, now) = (self.sources.len(), self.next, world.io.now());
+        let lately = self.roster.lately(all, now).map_or(0, <[_]>::len);
+        for step in 0..lately {
+            if !self.take(self.roster.nth(first, step), budget, world) {
+                return;
             }
-            match outcome {
-                Ok(()) => {}
-                Err(Stall::Symbols) => {
-                    // Other lanes may need no new symbol.
-                    source.blocked = true;
-                    self.stall = Some(Stall::Symbols);
-                }
-                Err(stall) => {
-                    self.stall = Some(stall);
-                    self.next = index;
-                    break;
-                }
-            }
-            if budget == 0 {
-                self.next = (index + 1) % all;
+        }
+        if *budget < TURN_BYTES_MAX || self.stall.is_some() {
+            return;
+        }
+        for step in 0..all {
+            if !self.take((first + step) % all, budget, world) {
                 break;
             }
         }
-        budget < TURN_BYTES_MAX
+        let busy = self.sources.iter_mut().map(Source::note_busy);
+        let busy = busy
+            .enumerate()
+            .filter_map(|(index, is)| is.then_some(index));
+        self.roster.note(all, now, busy);
+    }
+
+    /// Takes entries of one ring; `false` ends the turn's taking.
+    fn take(&mut self, index: usize, budget: &mut usize, world: &mut World<'_, impl Io>) -> bool {
+        let source = &mut self.sources[index];
+        let gate = &self.gate;
+        let before = source.taken;
+        source.blocked = false;
+        let outcome = source.drain(budget, world, self.keeps, gate);
+        if source.taken > before {
+            // What is taken counts among the symbols.
+            let symbols = world.journal.dictionary.len();
+            gate.counters.symbols.set(symbols.into());
+            source.end.lane.take(source.taken);
+            source.tell_of_room(gate);
+        }
+        match outcome {
+            Ok(()) => {}
+            Err(Stall::Symbols) => {
+                // Other lanes may need no new symbol.
+                source.blocked = true;
+                self.stall = Some(Stall::Symbols);
+            }
+            Err(stall) => {
+                self.stall = Some(stall);
+                self.next = index;
+                return false;
+            }
+        }
+        if *budget == 0 {
+            self.next = (index + 1) % self.sources.len();
+        }
+        *budget > 0
     }
 
     /// Gives back the room of entries whose frames are written: until then a shard that panics, and
     /// a successor of this process where the ring survives it, takes them again.
     pub(crate) fn release(&mut self) {
-        for source in &mut self.sources {
-            source.release();
+        let (gate, sources) = (&self.gate, &mut self.sources);
+        match self.roster.busy() {
+            Some(busy) => busy.iter().for_each(|index| sources[*index].release(gate)),
+            None => sources.iter_mut().for_each(|source| source.release(gate)),
         }
     }
 
@@ -237,6 +294,8 @@ impl Intake {
             }
             !done
         });
+        self.roster.forget();
+        self.has_left = self.sources.iter().any(|source| source.end.left);
         // What the steward does not take now is removed by the engine's close.
         while let Some(file) = self.finished.pop() {
             if let Err(Request::RemoveRing(file)) = io.request(Request::RemoveRing(file)) {
@@ -279,7 +338,15 @@ impl Source {
         self.end.reader.is_empty() && self.end.reader.is_released()
     }
 
-    fn release(&mut self) {
+    /// Whether there is something to take or to give back, or was something to take since this was
+    /// asked last.
+    fn note_busy(&mut self) -> bool {
+        let had = self.taken > self.noted;
+        self.noted = self.taken;
+        had || self.released < self.taken || self.is_waiting()
+    }
+
+    fn release(&mut self, gate: &Gate) {
         if self.released == self.taken {
             return;
         }
@@ -287,20 +354,30 @@ impl Source {
         if written > self.released {
             self.end.reader.release_first(written - self.released);
             self.released = written;
-            // Whoever waits for room looks again.
-            self.end.lane.notify(Stage::Accepted);
+            self.tell_of_room(gate);
+        }
+    }
+
+    /// Wakes the producer if it sleeps until so much is free.
+    fn tell_of_room(&self, gate: &Gate) {
+        if self.end.lane.freed(self.end.reader.released()) {
+            gate.counters.room_wakes.add(1);
         }
     }
 
     fn drain(
         &mut self,
         budget: &mut usize,
-        io: &mut impl Io,
-        journal: &mut Journal,
-        progress: &mut Progress,
-        (sent, keeps): (Position, bool),
+        world: &mut World<'_, impl Io>,
+        keeps: bool,
         gate: &Gate,
     ) -> Result<(), Stall> {
+        let World {
+            io,
+            journal,
+            progress,
+            sent,
+        } = world;
         while *budget > 0 && !self.refused {
             let Some(bytes) = self.end.reader.peek() else {
                 return Ok(());
@@ -312,7 +389,7 @@ impl Source {
                 return Ok(());
             };
             let room = entry.header.message_bytes_max();
-            journal.make_room(io, room, sent)?;
+            journal.make_room(*io, room, *sent)?;
             let known = journal.dictionary.len();
             let symbols_max = journal.symbols_max();
             let outcome = self

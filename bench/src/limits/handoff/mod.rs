@@ -1,6 +1,7 @@
 //! `forebay-bench limits handoff`: what it costs a producer to hand a batch of one row to a shard
-//! that is awake, and whether a second producer stands in the way of the first.
+//! that is awake, and whether more producers stand in the way of the first.
 
+mod beside;
 mod crowd;
 mod single;
 
@@ -13,16 +14,23 @@ use clap::Args;
 use self::single::Place;
 use super::figures::Spread;
 use super::json::{self, JsonRow};
+use crate::versus::machine::Busy;
 
 /// Options of the measurement.
 #[derive(Debug, Clone, Args)]
 pub struct HandoffOptions {
-    /// Alternations; the median counts.
+    /// Measurements of a hand-over; the median counts.
     #[arg(long, default_value_t = 5)]
     pub rounds: usize,
+    /// Alternations of one producer and several; the median counts.
+    #[arg(long, default_value_t = 31)]
+    pub turns: usize,
     /// Rows of a measurement of throughput in batches of 1,000; a tenth of it in batches of one.
-    #[arg(long, default_value_t = 6_000_000)]
+    #[arg(long, default_value_t = 2_000_000)]
     pub rows: u64,
+    /// Shards in measurements of throughput; more than one go to cores that the engine chooses.
+    #[arg(long, default_value_t = 1)]
+    pub shards: u64,
     /// Core of the shard.
     #[arg(long, default_value_t = 1)]
     pub shard_core: usize,
@@ -50,32 +58,27 @@ const SINGLES: [(&str, Place); 2] = [
     ),
     ("flush() of a row, awake, ring in a file: p50", Place::File),
 ];
-const CROWDS: [(&str, usize); 2] = [("1,000 rows", 1_000), ("a row", 1)];
 
 /// Runs the measurement; answers what it found and whether the targets were met.
 pub fn run(options: &HandoffOptions) -> Result<(String, bool), Box<dyn Error>> {
     let parent = options.dir.clone().unwrap_or_else(|| PathBuf::from("."));
     let only = options.only.as_deref().unwrap_or_default();
+    let busy = Busy::now();
     let mut rows = Vec::new();
     for (name, place) in SINGLES.iter().filter(|row| row.0.contains(only)) {
         rows.push(hand_over(options, &parent, name, *place)?);
     }
-    for (size, batch) in CROWDS {
-        let names = ["accepted", "acked"]
-            .map(|stage| format!("two producers over one, batches of {size}, {stage}"));
-        if names.iter().any(|name| name.contains(only)) {
-            let both = crowds(options, &parent, names, batch)?;
-            rows.extend(both.into_iter().filter(|row| row.name.contains(only)));
-        }
-    }
+    rows.extend(beside::rows(options, &parent)?);
     if let Some(path) = &options.json {
         json::write(path, "handoff", &rows)?;
     }
+    let others = busy.others();
     let mut out = String::new();
     writeln!(
         out,
-        "least / median / most of {} alternations",
-        options.rounds
+        "least / median / most of {} runs, of throughput of {} alternations; others kept {others:.2} \
+         cores busy",
+        options.rounds, options.turns
     )?;
     for row in &rows {
         writeln!(out, "{}", line(row))?;
@@ -106,56 +109,26 @@ fn hand_over(
     })
 }
 
-/// Rows of accepted and of acked: two producers over one.
-fn crowds(
-    options: &HandoffOptions,
-    parent: &Path,
-    names: [String; 2],
-    batch: usize,
-) -> Result<Vec<JsonRow>, Box<dyn Error>> {
-    let rows = if batch == 1 {
-        options.rows / 10
-    } else {
-        options.rows
-    };
-    let mut rates = Vec::new();
-    for _ in 0..options.rounds {
-        let [one, two] = [1, 2].map(|producers| {
-            let dir = tempfile::tempdir_in(parent)?;
-            crowd::rates(options.shard_core, dir.path(), (producers, rows, batch))
-        });
-        rates.push([one?, two?]);
-    }
-    let row = |(stage, name): (usize, String)| {
-        let of = |index: usize| Spread::of(rates.iter().map(move |pair| pair[index][stage] / 1e6));
-        let spread = Spread::of(rates.iter().map(|[one, two]| two[stage] / one[stage]));
-        JsonRow {
-            name,
-            unit: "M rows/s",
-            spread,
-            is_ratio: true,
-            target: Some((1.0, "ratio_at_least")),
-            met: Some(spread.median >= 1.0),
-            of: Some([of(1), of(0)]),
-        }
-    };
-    Ok(names.into_iter().enumerate().map(row).collect())
-}
-
 fn line(row: &JsonRow) -> String {
     let missed = if row.met == Some(false) {
         ": MISSED"
     } else {
         ""
     };
-    let target = row.target.map_or(0.0, |target| target.0);
+    let target = row.target.map(|(target, kind)| {
+        let bound = if kind == "ratio_at_least" {
+            "at least"
+        } else {
+            "at most"
+        };
+        format!(", {bound} {target}{missed}")
+    });
+    let target = target.unwrap_or_default();
     let (name, unit) = (&row.name, row.unit);
-    if let Some([two, one]) = row.of {
-        let [one, two, ratio] = [one, two, row.spread].map(|spread| spread.text(2));
-        return format!(
-            "{name:56} {unit} one {one}, two {two}; ratio {ratio}, at least {target}{missed}"
-        );
+    if let Some([many, one]) = row.of {
+        let [one, many, ratio] = [one, many, row.spread].map(|spread| spread.text(2));
+        return format!("{name:60} {unit} one {one}, these {many}; ratio {ratio}{target}");
     }
     let figures = row.spread.text(0);
-    format!("{name:56} {unit} {figures}, at most {target}{missed}")
+    format!("{name:60} {unit} {figures}{target}")
 }

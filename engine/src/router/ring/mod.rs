@@ -159,6 +159,11 @@ impl Writer {
         self.region.capacity() - (self.tail - head)
     }
 
+    /// The position up to which must be released for `bytes` to be free.
+    pub(crate) fn position_for(&self, bytes: u64) -> u64 {
+        (self.tail + bytes).saturating_sub(self.region.capacity())
+    }
+
     /// Bytes of the ring.
     pub fn capacity(&self) -> u64 {
         self.region.capacity()
@@ -360,6 +365,12 @@ impl Reader {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.tail() == self.next
+    }
+
+    /// Everything below this position is released.
+    #[inline]
+    pub(crate) fn released(&self) -> u64 {
+        self.head
     }
 
     /// Whether everything that was taken is released. A pad before the next entry does not count.
