@@ -1,3 +1,3 @@
 //! The sums of entries; the engine has a short way for short ones.
 
-pub use crc32c::{crc32c, crc32c_append};
+pub(crate) use crc32c::{crc32c, crc32c_append};

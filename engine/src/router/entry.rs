@@ -92,11 +92,9 @@ pub(crate) struct Entry<'a> {
 /// Two numbers side by side.
 #[inline]
 fn pair(bytes: [u8; 8]) -> (u32, u32) {
-    let [a, b, c, d, e, f, g, h] = bytes;
-    (
-        u32::from_le_bytes([a, b, c, d]),
-        u32::from_le_bytes([e, f, g, h]),
-    )
+    let both = u64::from_le_bytes(bytes);
+    let half = |word: u64| u32::try_from(word).unwrap_or_default(); // masked or shifted
+    (half(both & 0xFFFF_FFFF), half(both >> 32))
 }
 
 impl<'a> Entry<'a> {
