@@ -50,6 +50,8 @@ impl Pair {
                 self.taken.0.store(taken, Ordering::Release);
                 continue;
             }
+            // At about the time at which the producer goes on.
+            pause(taken + sleeps);
             self.door.park();
             if self.published.0.load(Ordering::Acquire) == taken {
                 sleeps += 1;
@@ -75,8 +77,13 @@ impl Pair {
     /// Publishes one after the other, each a moment after the one before was taken.
     fn producer(&self, rounds: u64) {
         for round in 1..=rounds {
-            for _ in 0..round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 57 {
-                std::hint::spin_loop();
+            pause(round);
+            if round.is_multiple_of(32) {
+                // Long enough for the shard to fall asleep.
+                let began = Instant::now();
+                while began.elapsed() < Duration::from_micros(50) {
+                    std::hint::spin_loop();
+                }
             }
             self.published.0.store(round, Ordering::Release);
             self.door.knock();
@@ -94,15 +101,47 @@ impl Pair {
     }
 }
 
+/// Some nanoseconds up to some hundred, other ones each time.
+fn pause(round: u64) {
+    for _ in 0..round.wrapping_mul(0xd134_2543_de82_ef95) >> 60 {
+        std::hint::spin_loop();
+    }
+}
+
+/// Keeps this thread on one of the first two cores that it may use: two threads on one core never
+/// meet. Where that is refused the scheduler may do it.
+fn keep_to(which: usize) {
+    // SAFETY: all zeros is an empty set.
+    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    let bytes = size_of::<libc::cpu_set_t>();
+    // SAFETY: fills at most `bytes` of a live set.
+    unsafe { libc::sched_getaffinity(0, bytes, &raw mut allowed) };
+    // SAFETY: the number is below that of the set's bits.
+    let is_allowed = |core: &usize| unsafe { libc::CPU_ISSET(*core, &allowed) };
+    let Some(core) = (0..1024).filter(is_allowed).nth(which) else {
+        return;
+    };
+    // SAFETY: as above.
+    let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    unsafe { libc::CPU_SET(core, &mut one) };
+    // SAFETY: reads a live set.
+    unsafe { libc::sched_setaffinity(0, bytes, &raw const one) };
+}
+
 /// Sleeps of the shard, none of which may be a lost one.
 fn hammer(rounds: u64, before: impl FnOnce() + Send) -> u64 {
     let pair = Pair::new();
     let (sleeps, is_lost) = std::thread::scope(|scope| {
         let shard = scope.spawn(|| {
+            keep_to(1);
             before();
             pair.shard(rounds)
         });
-        pair.producer(rounds);
+        scope.spawn(|| {
+            keep_to(0);
+            pair.producer(rounds);
+        });
         shard.join().expect("the shard ends")
     });
     assert!(!is_lost, "a batch was published and the shard slept on");

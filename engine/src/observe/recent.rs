@@ -33,10 +33,15 @@ struct Place {
     table: AtomicU64,
 }
 
+/// On cache lines that nothing else is on.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Places([Place; PLACES]);
+
 /// See the module documentation. One thread puts, one at a time takes.
 #[derive(Debug)]
 pub(super) struct Recent {
-    places: Box<[Place; PLACES]>,
+    places: Box<Places>,
     /// Notes put so far.
     put: AtomicU64,
     /// Notes taken so far.
@@ -45,9 +50,9 @@ pub(super) struct Recent {
 
 impl Default for Recent {
     fn default() -> Self {
-        let places: Box<[Place]> = (0..PLACES).map(|_| Place::default()).collect();
+        let places = std::array::from_fn(|_| Place::default());
         Self {
-            places: places.try_into().expect("as many places"),
+            places: Box::new(Places(places)),
             put: AtomicU64::new(0),
             taken: AtomicU64::new(0),
         }
@@ -56,7 +61,7 @@ impl Default for Recent {
 
 impl Recent {
     fn place(&self, note: u64) -> &Place {
-        &self.places[usize::try_from(note % PLACES as u64).expect("small")]
+        &self.places.0[usize::try_from(note % PLACES as u64).expect("small")]
     }
 
     /// Puts a note behind the others; `false` if there is no room.

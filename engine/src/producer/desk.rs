@@ -24,8 +24,10 @@ pub(crate) struct Way {
     pub(crate) lane: Arc<Lane>,
 }
 
-/// See the module documentation.
+/// See the module documentation. On cache lines of its own: it is often made beside what a shard
+/// writes.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(super) struct Desk {
     /// Names this desk in handles of tables.
     pub(super) id: u32,

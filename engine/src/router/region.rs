@@ -21,8 +21,10 @@ pub(crate) const FRONT_BYTES: usize = 4096;
 pub(crate) const HEAD_AT: usize = 128;
 pub(crate) const TAIL_AT: usize = 256;
 
-/// The memory of one ring.
+/// The memory of one ring. On cache lines of its own: both ends read it with every entry, and a
+/// neighbour on the heap may be what either writes.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Region {
     memory: Memory,
     mask: u64,

@@ -2,6 +2,7 @@
 
 #![allow(
     dead_code,
+    unused_imports,
     reason = "each test file compiles this module and uses its part of it"
 )]
 #![allow(

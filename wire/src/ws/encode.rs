@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_frame_written_in_place_is_the_appended_one() {
         for payload_bytes in [0, 1, 5, 125, 126, 127, 300, 65_535, 65_536, 70_001] {
-            let payload: Vec<u8> = (0..payload_bytes).map(|at| (at % 251) as u8).collect();
+            let payload: Vec<u8> = (0..=250).cycle().take(payload_bytes).collect();
             let key = [0x9A, 0, 0x33, 0xFF];
             let mut appended = Vec::new();
             append_client_frame(&mut appended, Opcode::Binary, &payload, key);
