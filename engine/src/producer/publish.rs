@@ -175,7 +175,7 @@ impl Producer {
                 much: writer.position_for(bytes.max(writer.capacity() / MUCH)),
             };
             let lane = &self.desk.lane;
-            let waited = lane.wait_for_room(wanted, limit, || {
+            let outcome = lane.wait_for_room(wanted, limit, || {
                 if !stalled && gate.is_full() {
                     stalled = true;
                     gate.counters.backpressure_stalls.add_shared(1);
@@ -183,8 +183,8 @@ impl Producer {
                 // Whoever closes waits for nobody who waits here: he is refused.
                 gate.is_over() || gate.is_closed() || writer.room() >= bytes
             });
-            gate.counters.room_sleeps.add_shared(waited.sleeps);
-            if waited.reached {
+            gate.counters.room_sleeps.add_shared(outcome.sleeps);
+            if outcome.reached {
                 return Ok(());
             }
         }

@@ -96,14 +96,14 @@ impl Room {
         let start = Instant::now();
         let reached = loop {
             let seen = self.event.load(Ordering::Acquire);
-            let waited = start.elapsed();
-            let (position, longest) = wanted.after(waited);
+            let elapsed = start.elapsed();
+            let (position, longest) = wanted.after(elapsed);
             self.wanted.store(position, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             if done() {
                 break true;
             }
-            let Some(left) = limit.checked_sub(waited) else {
+            let Some(left) = limit.checked_sub(elapsed) else {
                 break false;
             };
             sleeps += 1;
@@ -161,12 +161,12 @@ mod tests {
     #[test]
     fn a_wait_ends_with_its_limit_or_at_once_where_there_is_room() {
         let (room, wanted) = (Room::default(), Wanted { need: 1, much: 1 });
-        let waited = room.wait(wanted, Duration::ZERO, || false);
-        assert!(!waited.reached, "{waited:?}");
-        let waited = room.wait(wanted, Duration::from_millis(20), || false);
-        assert!(!waited.reached && waited.sleeps > 0, "{waited:?}");
-        let waited = room.wait(wanted, ENOUGH, || true);
-        assert_eq!((waited.reached, waited.sleeps), (true, 0));
+        let outcome = room.wait(wanted, Duration::ZERO, || false);
+        assert!(!outcome.reached, "{outcome:?}");
+        let outcome = room.wait(wanted, Duration::from_millis(20), || false);
+        assert!(!outcome.reached && outcome.sleeps > 0, "{outcome:?}");
+        let outcome = room.wait(wanted, ENOUGH, || true);
+        assert_eq!((outcome.reached, outcome.sleeps), (true, 0));
         assert_eq!(room.wanted.load(Ordering::Relaxed), NOBODY);
     }
 
