@@ -91,7 +91,6 @@ pub(crate) struct Entry<'a> {
 
 /// Two numbers side by side.
 #[inline]
-#[expect(clippy::many_single_char_names, reason = "eight bytes")]
 fn pair(bytes: [u8; 8]) -> (u32, u32) {
     let both = u64::from_le_bytes(bytes);
     let half = |word: u64| u32::try_from(word & 0xFFFF_FFFF).unwrap_or_default(); // always fits

@@ -26,8 +26,8 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// What the producer waits for when it has waited for so long, and for how long at most.
-    fn after(self, waited: Duration) -> (u64, Duration) {
-        match GREEDY.checked_sub(waited) {
+    fn after(self, spent: Duration) -> (u64, Duration) {
+        match GREEDY.checked_sub(spent) {
             Some(left) if !left.is_zero() => (self.much, left),
             _ => (self.need, SLEEP_MAX),
         }
@@ -96,14 +96,14 @@ impl Room {
         let start = Instant::now();
         let reached = loop {
             let seen = self.event.load(Ordering::Acquire);
-            let elapsed = start.elapsed();
-            let (position, longest) = wanted.after(elapsed);
+            let spent = start.elapsed();
+            let (position, longest) = wanted.after(spent);
             self.wanted.store(position, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             if done() {
                 break true;
             }
-            let Some(left) = limit.checked_sub(elapsed) else {
+            let Some(left) = limit.checked_sub(spent) else {
                 break false;
             };
             sleeps += 1;
@@ -153,7 +153,7 @@ mod tests {
         let wanted = Wanted { need: 7, much: 900 };
         let third = GREEDY / 3;
         assert_eq!(wanted.after(Duration::ZERO), (900, GREEDY));
-        assert_eq!(wanted.after(third), (900, GREEDY - third));
+        assert_eq!(wanted.after(third), (900, GREEDY.saturating_sub(third)));
         assert_eq!(wanted.after(GREEDY), (7, SLEEP_MAX));
         assert_eq!(wanted.after(GREEDY * 9), (7, SLEEP_MAX));
     }
