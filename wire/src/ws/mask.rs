@@ -81,7 +81,6 @@ pub fn apply(bytes: &mut [u8], key: [u8; 4], phase: usize) {
 
 /// The key, turned so that it starts at `phase`, twice.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "below 4")]
 fn word(key: [u8; 4], phase: usize) -> u64 {
     // Byte `i` of the little-endian number is byte `i` of the key.
     let once = u64::from(u32::from_le_bytes(key));
