@@ -83,6 +83,13 @@ impl SymbolMap {
         Ok(())
     }
 
+    /// The global id of the local one in a cell; [`UNKNOWN`] if it has none.
+    #[inline]
+    fn id_of(&self, cell: [u8; 4]) -> u32 {
+        let local = u32::from_le_bytes(cell);
+        self.ids.get(local as usize).copied().unwrap_or(UNKNOWN)
+    }
+
     /// Drops ids at or above `count`.
     pub(crate) fn forget(&mut self, count: u32) {
         for id in self.ids.iter_mut().filter(|id| **id >= count) {
@@ -127,7 +134,10 @@ pub(crate) fn assemble(
             _ => rest = put(plain, rest),
         }
         let (ids, behind) = cut(behind, 4 * cells)?;
-        let used = translate(ids, map, rest)?;
+        let used = match ids.first_chunk() {
+            Some(cell) if cells == 1 => put_id(map.id_of(*cell), rest)?,
+            _ => translate(ids, map, rest)?,
+        };
         rest = &mut rest[used..];
         (blocks, from) = (behind, offset + 4 * cells);
     }
@@ -157,15 +167,11 @@ fn cut(bytes: &[u8], count: usize) -> Result<(&[u8], &[u8]), Refusal> {
 fn translate(cells: &[u8], map: &SymbolMap, out: &mut [u8]) -> Result<usize, Refusal> {
     let mut at = 0;
     let out = out.get_mut(..cells.len()).ok_or(Refusal::Malformed)?;
-    let id_of = |cell: &[u8; 4]| {
-        let local = u32::from_le_bytes(*cell);
-        map.ids.get(local as usize).copied().unwrap_or(UNKNOWN)
-    };
     let (groups, rest) = cells.as_chunks::<{ 4 * GROUP }>();
     for group in groups {
         let mut ids = [0; GROUP];
         for (id, cell) in ids.iter_mut().zip(group.as_chunks().0) {
-            *id = id_of(cell);
+            *id = map.id_of(*cell);
         }
         if ids.iter().fold(0, |all, id| all | id) < 0x80 {
             let bytes = ids.map(|id| id.to_le_bytes()[0]);
@@ -178,7 +184,7 @@ fn translate(cells: &[u8], map: &SymbolMap, out: &mut [u8]) -> Result<usize, Ref
         }
     }
     for cell in rest.as_chunks().0 {
-        at += put_id(id_of(cell), &mut out[at..])?;
+        at += put_id(map.id_of(*cell), &mut out[at..])?;
     }
     Ok(at)
 }

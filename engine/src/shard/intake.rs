@@ -47,6 +47,7 @@ struct World<'a, I> {
     progress: &'a mut Progress,
     /// Where the sender stands.
     sent: Position,
+    now: u64,
 }
 
 /// All lanes of a shard.
@@ -189,7 +190,7 @@ impl Intake {
         io: &mut impl Io,
         journal: &mut Journal,
         progress: &mut Progress,
-        sent: Position,
+        (sent, now): (Position, u64),
     ) -> bool {
         self.stall = None;
         if journal.acked() < self.after {
@@ -203,6 +204,7 @@ impl Intake {
             journal,
             progress,
             sent,
+            now,
         };
         self.take_from_rings(&mut budget, &mut world);
         budget < TURN_BYTES_MAX
@@ -217,7 +219,7 @@ impl Intake {
             self.take(index, budget, world);
             return;
         }
-        let (all, first, now) = (self.sources.len(), self.next, world.io.now());
+        let (all, first, now) = (self.sources.len(), self.next, world.now);
         let lately = self.roster.lately(all, now).map_or(0, <[_]>::len);
         for step in 0..lately {
             if !self.take(self.roster.nth(first, step), budget, world) {
@@ -377,6 +379,7 @@ impl Source {
             journal,
             progress,
             sent,
+            ..
         } = world;
         while *budget > 0 && !self.refused {
             let Some(bytes) = self.end.reader.peek() else {

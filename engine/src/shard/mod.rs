@@ -244,7 +244,7 @@ impl Shard {
         } else {
             worked |= self
                 .intake
-                .turn(io, &mut self.journal, &mut self.progress, sent);
+                .turn(io, &mut self.journal, &mut self.progress, (sent, now));
         }
         self.gate.set_full(self.intake.stall == Some(Stall::Full));
         self.journal.pump(io, now);

@@ -86,7 +86,8 @@ fn word(key: [u8; 4], phase: usize) -> u64 {
     // Byte `i` of the little-endian number is byte `i` of the key.
     let once = u64::from(u32::from_le_bytes(key));
     let twice = once | once << 32;
-    twice.rotate_right(8 * (phase % 4) as u32).to_le()
+    let turns = u32::try_from(phase % 4).unwrap_or_default(); // below 4
+    twice.rotate_right(8 * turns).to_le()
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ mod crowd;
 mod single;
 
 use std::error::Error;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -14,6 +13,7 @@ use clap::Args;
 use self::single::Place;
 use super::figures::Spread;
 use super::json::{self, JsonRow};
+use super::table;
 use crate::versus::machine::Busy;
 
 /// Options of the measurement.
@@ -73,17 +73,13 @@ pub fn run(options: &HandoffOptions) -> Result<(String, bool), Box<dyn Error>> {
         json::write(path, "handoff", &rows)?;
     }
     let others = busy.others();
-    let mut out = String::new();
-    writeln!(
-        out,
-        "least / median / most of {} runs, of throughput of {} alternations; others kept {others:.2} \
-         cores busy",
-        options.rounds, options.turns
-    )?;
-    for row in &rows {
-        writeln!(out, "{}", line(row))?;
-    }
-    Ok((out, rows.iter().all(|row| row.met != Some(false))))
+    let said = format!(
+        "{} runs, of throughput {} alternations; others kept {others:.2} cores busy\n\n{}",
+        options.rounds,
+        options.turns,
+        table::markdown(&rows)
+    );
+    Ok((said, rows.iter().all(|row| row.met != Some(false))))
 }
 
 fn hand_over(
@@ -107,28 +103,4 @@ fn hand_over(
         met: Some(spread.median <= HAND_OVER_NS),
         of: None,
     })
-}
-
-fn line(row: &JsonRow) -> String {
-    let missed = if row.met == Some(false) {
-        ": MISSED"
-    } else {
-        ""
-    };
-    let target = row.target.map(|(target, kind)| {
-        let bound = if kind == "ratio_at_least" {
-            "at least"
-        } else {
-            "at most"
-        };
-        format!(", {bound} {target}{missed}")
-    });
-    let target = target.unwrap_or_default();
-    let (name, unit) = (&row.name, row.unit);
-    if let Some([many, one]) = row.of {
-        let [one, many, ratio] = [one, many, row.spread].map(|spread| spread.text(2));
-        return format!("{name:60} {unit} one {one}, these {many}; ratio {ratio}{target}");
-    }
-    let figures = row.spread.text(0);
-    format!("{name:60} {unit} {figures}{target}")
 }
