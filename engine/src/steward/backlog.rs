@@ -177,14 +177,14 @@ impl Backlog {
         Some(task)
     }
 
-    /// The next file to be opened by `worker`, if one waits: for between two removals. Whoever
-    /// reads waits for it.
-    pub(super) fn take_open(&self, worker: WorkerId) -> Option<Task> {
+    /// The next file to be opened or closed by `worker`, if one waits: for between two removals.
+    /// Whoever reads waits for it.
+    pub(super) fn take_file(&self, worker: WorkerId) -> Option<Task> {
         let mut state = self.state();
         if state.worker != worker {
             return None;
         }
-        let task = state.next_open()?;
+        let task = state.next_file()?;
         state.in_hand.push(task.clone());
         Some(task)
     }
@@ -301,13 +301,16 @@ impl Task {
 impl State {
     fn next(&mut self) -> Option<Task> {
         self.removals_if_escalated()
-            .or_else(|| self.next_open())
+            .or_else(|| self.next_file())
             .or_else(|| self.waiting.pop_front())
     }
 
-    fn next_open(&mut self) -> Option<Task> {
-        let open = |task: &Task| matches!(task.request, Request::Open { .. });
-        let index = self.waiting.iter().position(open)?;
+    /// In the order in which they were asked for: files that were read are closed before others are
+    /// opened in their place, so that the number of open ones has a bound.
+    fn next_file(&mut self) -> Option<Task> {
+        let file =
+            |task: &Task| matches!(task.request, Request::Open { .. } | Request::Close { .. });
+        let index = self.waiting.iter().position(file)?;
         self.waiting.remove(index)
     }
 

@@ -52,7 +52,7 @@ impl<F: Fs + 'static> Worker<F> {
             self.faults.before();
             let mut between: Box<dyn FnMut() -> io::Result<()>> =
                 if matches!(task.request, Request::Remove { .. }) {
-                    Box::new(|| self.open_what_waits())
+                    Box::new(|| self.open_and_close())
                 } else {
                     Box::new(|| self.do_short_ones())
                 };
@@ -66,7 +66,7 @@ impl<F: Fs + 'static> Worker<F> {
     /// Between two pieces of a spare: whatever else waits.
     fn do_short_ones(&self) -> io::Result<()> {
         while let Some(task) = self.backlog.take_short(self.id) {
-            let mut between = || self.open_what_waits();
+            let mut between = || self.open_and_close();
             let reply = perform(&self.fs, task.request, task.begun, &mut between);
             self.finish(reply);
         }
@@ -76,10 +76,11 @@ impl<F: Fs + 'static> Worker<F> {
         Ok(())
     }
 
-    /// Between two removals, each of which takes milliseconds: files that somebody waits to read.
+    /// Between two removals, each of which takes milliseconds: files that somebody waits to read, and
+    /// those that were read before them.
     #[expect(clippy::unnecessary_wraps, reason = "the shape of Between")]
-    fn open_what_waits(&self) -> io::Result<()> {
-        while let Some(task) = self.backlog.take_open(self.id) {
+    fn open_and_close(&self) -> io::Result<()> {
+        while let Some(task) = self.backlog.take_file(self.id) {
             let mut never = || Ok(());
             let reply = perform(&self.fs, task.request, task.begun, &mut never);
             self.finish(reply);

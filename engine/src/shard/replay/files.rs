@@ -11,6 +11,8 @@ use crate::shard::journal::Journal;
 /// Segments beyond the one that the sender reads that are opened ahead: as far as the window of
 /// pieces reaches where segments are smaller than a piece.
 const AHEAD: u64 = 3;
+/// Files that wait to be closed before another one is asked for.
+const FINISHED_MAX: usize = 8;
 
 /// Open segments, by key.
 #[derive(Debug, Default)]
@@ -84,6 +86,7 @@ impl Files {
 
     fn ask(&mut self, io: &mut impl Steward, journal: &Journal, key: u64) {
         if !self.is_asked(key)
+            && self.finished.len() < FINISHED_MAX
             && let Some(path) = journal.path_of(key)
             && io.request(Request::Open { path, key }).is_ok()
         {
