@@ -54,6 +54,18 @@ fn physical_figures_have_no_target() {
 }
 
 #[test]
+fn a_cache_line_takes_a_time_between_two_cores() {
+    let rows = rows(&["machine", "--rounds", "2", "--only", "cache line"]);
+    let [row] = rows.as_slice() else {
+        panic!("{rows:?}");
+    };
+    assert_eq!(row["unit"], "ns");
+    // With one core there is nothing to measure, and JSON knows no such number.
+    let one = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
+    assert!(one || is_ordered(row), "{row}");
+}
+
+#[test]
 fn a_ratio_names_its_limit_and_whether_it_is_met() {
     let rows = rows(&["durable", "--rounds", "1", "--only", "parked"]);
     let [row] = rows.as_slice() else {

@@ -1,6 +1,7 @@
 //! `forebay-bench limits machine`: what disk, loopback and cores do without any engine. Nothing of
 //! it has a target: these are the figures that the others are held against.
 
+mod cores;
 mod cpu;
 mod net;
 
@@ -49,7 +50,7 @@ const PLAIN: Target = Target {
     completions: Completions::Plain,
 };
 
-const MEASURES: [(&str, &str, Measure); 17] = [
+const MEASURES: [(&str, &str, Measure); 18] = [
     (
         "ring writes, none synced, fresh extents",
         "MB/s",
@@ -109,6 +110,11 @@ const MEASURES: [(&str, &str, Measure); 17] = [
     ("loopback TCP, messages of 32 KiB", "GB/s", |_, _| {
         net::loopback()
     }),
+    (
+        "a cache line from one core to another, one way",
+        "ns",
+        |_, _| Ok(cores::one_way_ns()),
+    ),
     ("crc32c, 32 KiB", "GB/s", |_, _| Ok(cpu::crc(32 << 10))),
     ("memcpy, 32 KiB", "GB/s", |_, _| Ok(cpu::copy(32 << 10))),
     ("memcpy, 1 MiB", "GB/s", |_, _| Ok(cpu::copy(1 << 20))),
