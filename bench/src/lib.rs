@@ -1,5 +1,6 @@
 //! Measurements of Forebay: what `forebay-bench` prints, and helpers of the criterion benches.
 
+mod busy;
 pub mod count;
 pub mod limits;
 pub mod ok_probe;

@@ -10,7 +10,7 @@ mod opening;
 mod raw;
 pub(crate) mod raw_read;
 pub mod recovery;
-mod table;
+pub(crate) mod table;
 
 /// The same numbers each time, which no disk can make smaller: xorshift64.
 fn noise() -> impl Iterator<Item = u64> {

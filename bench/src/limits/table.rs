@@ -38,26 +38,7 @@ fn full(row: &JsonRow) -> String {
         Some([ours, _]) => Some(ours),
         None => (!row.is_ratio).then_some(row.spread),
     };
-    let target = row.target.map_or_else(
-        || "-".to_owned(),
-        |(limit, kind)| {
-            let sign = if kind.ends_with("at_least") {
-                ">="
-            } else {
-                "<="
-            };
-            if kind.starts_with("ours") {
-                format!("ours {sign} {}", number_text(limit))
-            } else {
-                format!("{sign} {}x", ratio_text(limit))
-            }
-        },
-    );
-    let met = match row.met {
-        None => "",
-        Some(true) => "yes",
-        Some(false) => "**no**",
-    };
+    let (target, met) = (target_text(row.target), met_text(row.met));
     format!(
         "| {} | {} | {} | {} | {} | {target} | {met} |",
         row.name,
@@ -66,6 +47,32 @@ fn full(row: &JsonRow) -> String {
         text(row.of.map(|of| of[1]), number_text),
         text(ratio, ratio_text),
     )
+}
+
+/// What is asked: a limit and its kind, in the words of `--json`.
+pub(crate) fn target_text(target: Option<(f64, &str)>) -> String {
+    let Some((limit, kind)) = target else {
+        return "-".to_owned();
+    };
+    let sign = if kind.ends_with("at_least") {
+        ">="
+    } else {
+        "<="
+    };
+    if kind.starts_with("ours") {
+        format!("ours {sign} {}", number_text(limit))
+    } else {
+        format!("{sign} {}x", ratio_text(limit))
+    }
+}
+
+/// Whether that is so.
+pub(crate) fn met_text(met: Option<bool>) -> &'static str {
+    match met {
+        None => "",
+        Some(true) => "yes",
+        Some(false) => "**no**",
+    }
 }
 
 #[cfg(test)]

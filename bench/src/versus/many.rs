@@ -1,6 +1,7 @@
 //! Several producers at once, to acked: threads of one engine, or a sender of its own each.
 
 use std::error::Error;
+use std::ops::Range;
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -63,25 +64,22 @@ impl Crowd {
         let produce = |start: &Start| -> Result<(), forebay::Error> {
             let mut producer = engine.producer()?;
             let mut feed = Feed::new(&quotes, way, 1, &mut producer)?;
-            let mut send = |row: u64| {
-                feed.fill(&mut producer, 0, row, self.batch)?;
+            let mut send = |batches: Range<u64>| {
+                for number in batches {
+                    feed.fill(&mut producer, 0, number * self.batch, self.batch)?;
+                    producer.publish()?;
+                }
+                // An empty publish answers for everything before.
                 producer.publish()
             };
             let warm = self.warm_batches();
-            let mut last = None;
-            for number in 0..warm {
-                last = Some(send(number * self.batch)?);
-            }
-            last.map_or(Ok(()), |receipt| receipt.wait(Stage::Acked, LIMIT))?;
+            send(0..warm)?.wait(Stage::Acked, LIMIT)?;
             start.warm.wait();
             start.go.wait();
             let before = cpu::thread_cpu_ns();
-            let mut last = None;
-            for number in 0..self.batches() {
-                last = Some(send((warm + number) * self.batch)?);
-            }
+            let receipt = send(warm..warm + self.batches())?;
             start.spend(cpu::thread_cpu_ns() - before);
-            last.map_or(Ok(()), |receipt| receipt.wait(Stage::Acked, LIMIT))
+            receipt.wait(Stage::Acked, LIMIT)
         };
         self.measure(|start, _| Ok(produce(start)?))
     }
@@ -92,22 +90,21 @@ impl Crowd {
         self.measure(|start, index| {
             let own = conf.replace("sender_id=versus;", &format!("sender_id=versus-{index};"));
             let mut rows = Rows::connect(&own, &quotes)?;
-            let send = |rows: &mut Rows<'_>, number: u64| {
-                let batch = number * self.batch..(number + 1) * self.batch;
-                rows.fill(batch.clone())?;
-                rows.hand_over(batch)
+            let send = |rows: &mut Rows<'_>, batches: Range<u64>| {
+                for number in batches {
+                    let batch = number * self.batch..(number + 1) * self.batch;
+                    rows.fill(batch.clone())?;
+                    rows.hand_over(batch)?;
+                }
+                Ok::<_, Box<dyn Error>>(())
             };
             let warm = self.warm_batches();
-            for number in 0..warm {
-                send(&mut rows, number)?;
-            }
+            send(&mut rows, 0..warm)?;
             rows.wait_acked(LIMIT)?;
             start.warm.wait();
             start.go.wait();
             let before = cpu::thread_cpu_ns();
-            for number in 0..self.batches() {
-                send(&mut rows, warm + number)?;
-            }
+            send(&mut rows, warm..warm + self.batches())?;
             start.spend(cpu::thread_cpu_ns() - before);
             rows.wait_acked(LIMIT)
         })

@@ -23,7 +23,6 @@
 //! | `server` | the sink in a process of its own |
 //! | `figures`, `results` | numbers |
 //! | `verdict` | a line of the table |
-//! | `machine` | what it ran beside |
 
 mod allocated;
 mod claims;
@@ -35,7 +34,6 @@ mod full;
 mod idle;
 mod job;
 mod logs;
-pub(crate) mod machine;
 mod many;
 mod neighbour;
 mod official;
@@ -61,9 +59,10 @@ pub use job::Job;
 pub use server::Seat;
 
 use entry::Place;
-use machine::Busy;
 use plan::Bout;
 use results::Results;
+
+use crate::busy::Busy;
 
 /// Options of `forebay-bench versus`.
 #[derive(Debug, Clone, Args)]

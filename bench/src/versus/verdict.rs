@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::limits::figures::{Spread, number_text, ratio_text};
+use crate::limits::table::{met_text, target_text};
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,6 +18,19 @@ pub(super) enum Target {
     OursAtLeast(f64),
     /// Our own figure.
     OursAtMost(f64),
+}
+
+impl Target {
+    /// The limit and its kind, in the words of `--json`.
+    fn asked(self) -> Option<(f64, &'static str)> {
+        match self {
+            Self::None => None,
+            Self::AtLeast(limit) => Some((limit, "ratio_at_least")),
+            Self::AtMost(limit) => Some((limit, "ratio_at_most")),
+            Self::OursAtLeast(limit) => Some((limit, "ours_at_least")),
+            Self::OursAtMost(limit) => Some((limit, "ours_at_most")),
+        }
+    }
 }
 
 /// Ours and theirs of one round.
@@ -71,13 +85,7 @@ impl Line {
     }
 
     pub(super) fn to_json(&self) -> Value {
-        let (target, kind) = match self.target {
-            Target::None => (None, None),
-            Target::AtLeast(limit) => (Some(limit), Some("ratio_at_least")),
-            Target::AtMost(limit) => (Some(limit), Some("ratio_at_most")),
-            Target::OursAtLeast(limit) => (Some(limit), Some("ours_at_least")),
-            Target::OursAtMost(limit) => (Some(limit), Some("ours_at_most")),
-        };
+        let (target, kind) = self.target.asked().unzip();
         let spread = |spread: Spread| json!({"min": spread.least, "median": spread.median, "max": spread.most});
         let ratio = self.ratio();
         json!({
@@ -147,18 +155,7 @@ impl Line {
             .theirs()
             .map_or_else(dash, |theirs| theirs.with(number_text));
         let ours = self.ours().with(number_text);
-        let target = match self.target {
-            Target::None => dash(),
-            Target::AtLeast(limit) => format!(">= {}x", ratio_text(limit)),
-            Target::AtMost(limit) => format!("<= {}x", ratio_text(limit)),
-            Target::OursAtLeast(limit) => format!("ours >= {}", number_text(limit)),
-            Target::OursAtMost(limit) => format!("ours <= {}", number_text(limit)),
-        };
-        let met = match self.met() {
-            None => "",
-            Some(true) => "yes",
-            Some(false) => "**no**",
-        };
+        let (target, met) = (target_text(self.target.asked()), met_text(self.met()));
         format!(
             "| {} | {} | {} | {ours} | {theirs} | {ratio} | {target} | {met} |",
             self.name, self.unit, self.peer

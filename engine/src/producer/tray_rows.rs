@@ -65,8 +65,9 @@ impl Producer {
         }
     }
 
-    /// As [`put_tray_away`](Self::put_tray_away), if there are rows on it, before what is buffered goes the ordinary way into the ring. The tray has not paid:
-    /// the next rows of the table do without.
+    /// As [`put_tray_away`](Self::put_tray_away), if there are rows on it, before what is buffered
+    /// goes the ordinary way into the ring. The tray has not paid: the next rows of the table do
+    /// without.
     #[inline]
     pub(super) fn give_tray_up(&mut self) {
         if self.tray.rows() > 0 {

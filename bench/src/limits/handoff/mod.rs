@@ -14,7 +14,7 @@ use self::single::Place;
 use super::figures::Spread;
 use super::json::{self, JsonRow};
 use super::table;
-use crate::versus::machine::Busy;
+use crate::busy::Busy;
 
 /// Options of the measurement.
 #[derive(Debug, Clone, Args)]

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub(crate) use append::Stall;
-pub(crate) use segment::{Position, Segment};
+pub(crate) use segment::{Position, Segment, first_frame};
 
 use self::again::is_passing;
 use self::commit::Commit;

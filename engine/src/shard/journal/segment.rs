@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::fsn::Fsn;
 use crate::io::{BLOCK, File, Region, SpareFile};
 use crate::slot::OpenedSegment;
+use crate::slot::frame::{FRAME_HEADER_LEN, FrameHeader};
 use crate::slot::segment::HEADER_BYTES as SEGMENT_HEADER_BYTES;
 
 /// A place between two frames of the chain: where a reader goes on.
@@ -114,6 +115,14 @@ impl Segment {
     }
 }
 
+/// The payload of the first of these frames, and what lies behind it.
+#[inline]
+pub(crate) fn first_frame(frames: &[u8]) -> Option<(&[u8], &[u8])> {
+    let header = FrameHeader::parse(frames)?;
+    let behind = frames.get(FRAME_HEADER_LEN..)?;
+    behind.split_at_checked(header.payload_len as usize)
+}
+
 /// A file offset as an index into memory.
 pub(super) fn offset(value: u64) -> usize {
     usize::try_from(value).expect("segments are at most 1 GiB")
@@ -165,16 +174,23 @@ impl super::Journal {
 
     /// The frame at `position`, if it is in the segment's memory. `position` lies before the
     /// segment's end.
-    #[inline]
     pub(crate) fn in_memory(&self, position: Position) -> Option<&[u8]> {
-        let segment = self.segment(position.key)?;
-        let region = segment
-            .memory
-            .as_ref()
-            .filter(|_| position.offset >= segment.memory_from)?;
-        let start = offset(position.offset);
-        let head = region.slice(start..start + 8);
-        let payload = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
-        Some(region.slice(start + 8..start + 8 + payload))
+        let (payload, _) = first_frame(self.memory_from(position)?)?;
+        Some(payload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_frame;
+
+    #[test]
+    fn frames_are_split_where_their_headers_say() {
+        let bytes = b"....\x03\0\0\0abc....\x02\0\0\0de";
+        let (first, behind) = first_frame(bytes).expect("a frame");
+        assert_eq!(first, b"abc");
+        assert_eq!(first_frame(behind), Some((&b"de"[..], &b""[..])));
+        assert_eq!(first_frame(b""), None);
+        assert_eq!(first_frame(&bytes[..10]), None);
     }
 }

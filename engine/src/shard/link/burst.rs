@@ -13,8 +13,8 @@ use super::send::{OUTBOX_BYTES, Outgoing, key};
 use crate::delivery::Conversation;
 use crate::fsn::Fsn;
 use crate::io::Clock;
-use crate::shard::journal::Journal;
-use crate::slot::frame::{FRAME_HEADER_BYTES, FRAME_HEADER_LEN, FrameHeader};
+use crate::shard::journal::{Journal, first_frame};
+use crate::slot::frame::FRAME_HEADER_BYTES;
 
 /// The first bytes of a message that commits its rows and brings the symbols it is the first to
 /// use.
@@ -44,7 +44,7 @@ impl Outgoing {
         let (known, cap) = (journal.dictionary.len(), self.batch_bytes_max);
         let mut fsn = first;
         while fsn < limit && self.used < OUTBOX_BYTES / 2 {
-            let Some((payload, behind)) = split(rest) else {
+            let Some((payload, behind)) = first_frame(rest) else {
                 break;
             };
             let Some((start, end)) = symbols(payload) else {
@@ -83,14 +83,6 @@ impl Outgoing {
     }
 }
 
-/// The payload of the first frame of `bytes`, and what lies behind it.
-#[inline]
-fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let header = FrameHeader::parse(bytes)?;
-    let behind = bytes.get(FRAME_HEADER_LEN..)?;
-    behind.split_at_checked(header.payload_len as usize)
-}
-
 /// The symbols that a usual message introduces, as ids `start..end`; `None` for another one.
 #[inline]
 fn symbols(message: &[u8]) -> Option<(u32, u32)> {
@@ -125,15 +117,5 @@ mod tests {
         let deferring = Flags::DELTA_SYMBOL_DICT.with(Flags::DEFER_COMMIT);
         Header::new(deferring, 1, 7).write(&mut message);
         assert_eq!(symbols(&message), None, "its rows wait for a later message");
-    }
-
-    #[test]
-    fn frames_are_split_where_their_headers_say() {
-        let bytes = b"....\x03\0\0\0abc....\x02\0\0\0de";
-        let (first, behind) = split(bytes).expect("a frame");
-        assert_eq!(first, b"abc");
-        assert_eq!(split(behind), Some((&b"de"[..], &b""[..])));
-        assert_eq!(split(b""), None);
-        assert_eq!(split(&bytes[..10]), None);
     }
 }

@@ -41,6 +41,12 @@ impl Rig {
         self.backlog.submit(request).expect("room");
     }
 
+    fn open(&self, key: u64) {
+        let path = PathBuf::from("/slot/sf-initial.sfa");
+        let request = Request::Open { path, key };
+        self.backlog.submit(request).expect("room");
+    }
+
     fn spare(&self, generation: u64) {
         let request = Request::MakeSpare {
             dir: PathBuf::from("/slot"),
@@ -193,21 +199,16 @@ fn a_spare_in_hand_lets_everything_else_pass() {
 fn a_file_to_be_read_is_opened_before_all_else_and_between_two_removals() {
     let rig = Rig::new(u64::MAX);
     let (backlog, worker) = (&rig.backlog, rig.backlog.hire());
-    let open = |key| {
-        let path = PathBuf::from("/slot/sf-initial.sfa");
-        let request = Request::Open { path, key };
-        backlog.submit(request).expect("room");
-    };
     rig.spare(1);
     rig.remove("a");
-    open(7);
+    rig.open(7);
     assert!(what(backlog.take(worker)).contains("key: 7"));
     backlog.finish(worker, done());
     assert_eq!(what(backlog.take(worker)), "spare 1");
     backlog.finish(worker, done());
     assert_eq!(what(backlog.take(worker)), "remove a");
     assert_eq!(what(backlog.take_file(worker)), "nothing");
-    open(8);
+    rig.open(8);
     rig.remove("b");
     assert!(what(backlog.take_file(worker)).contains("key: 8"));
     assert_eq!(what(backlog.take_file(worker)), "nothing");
@@ -222,17 +223,12 @@ fn a_file_to_be_read_is_opened_before_all_else_and_between_two_removals() {
 fn a_file_that_was_read_is_closed_before_the_next_is_opened_and_before_a_removal() {
     let rig = Rig::new(u64::MAX);
     let (backlog, worker) = (&rig.backlog, rig.backlog.hire());
-    let open = |key| {
-        let path = PathBuf::from("/slot/sf-initial.sfa");
-        let request = Request::Open { path, key };
-        backlog.submit(request).expect("room");
-    };
     rig.remove("a");
-    open(7);
+    rig.open(7);
     let file = RealFs.open(std::path::Path::new("/dev/null"), OpenMode::Read);
     let file = file.unwrap();
     backlog.submit(Request::Close { file }).expect("room");
-    open(8);
+    rig.open(8);
     assert!(what(backlog.take(worker)).contains("key: 7"));
     backlog.finish(worker, done());
     assert!(what(backlog.take(worker)).contains("Close"));
