@@ -60,11 +60,12 @@ mod tests {
     fn own_work_is_not_counted_as_that_of_others() {
         let before = Busy::now();
         let begun = std::time::Instant::now();
-        while begun.elapsed().as_millis() < 300 {
+        while Busy::now().own - before.own < 0.3 && begun.elapsed().as_secs() < 30 {
             std::hint::black_box(begun);
         }
         let (all, own) = (Busy::now().all - before.all, Busy::now().own - before.own);
-        assert!(own >= 0.1, "{own}");
-        assert!(all >= own - 0.05, "{all} {own}");
+        assert!(own >= 0.3, "{own}");
+        // Time that the host took away may be told apart in one of them and not in the other.
+        assert!(all >= own / 2.0 - 0.05, "{all} {own}");
     }
 }

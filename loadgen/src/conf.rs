@@ -139,23 +139,12 @@ fn split_pairs(text: &str) -> Vec<&str> {
 }
 
 /// The connect string of the embedded case: a sink at `addr`, a slot below `sf_dir`.
-///
-/// A single shard is pinned to core 1 where there is one, so that core 0 is left to a producer.
-pub(crate) fn embedded(
-    addr: SocketAddr,
-    sf_dir: &Path,
-    cores_count: usize,
-    shards: Option<u64>,
-) -> String {
+pub(crate) fn embedded(addr: SocketAddr, sf_dir: &Path, shards: Option<u64>) -> String {
     let dir = sf_dir.to_string_lossy().replace(';', ";;");
-    let core = match shards {
-        None if cores_count > 1 => "cores=1;".to_owned(),
-        None => String::new(),
-        Some(shards) => format!("shards={shards};"),
-    };
+    let shards = shards.map_or_else(String::new, |shards| format!("shards={shards};"));
     format!(
         "ws::addr={addr};sf_dir={dir};sender_id=loadgen;sf_max_segment_bytes=64m;\
-         initial_connect_retry=async;{core}{CLOSE_KEY}=60000;"
+         initial_connect_retry=async;{shards}{CLOSE_KEY}=60000;"
     )
 }
 
@@ -233,22 +222,18 @@ mod tests {
     }
 
     #[test]
-    fn the_embedded_string_pins_the_shard_only_where_there_is_a_second_core() {
+    fn the_embedded_string_names_the_sink_and_the_slot_and_the_shards_asked_for() {
         let addr = ([127, 0, 0, 1], 9_000).into();
-        let two = embedded(addr, Path::new("/tmp/a;b"), 2, None);
+        let one = embedded(addr, Path::new("/tmp/a;b"), None);
         assert_eq!(
-            two,
+            one,
             "ws::addr=127.0.0.1:9000;sf_dir=/tmp/a;;b;sender_id=loadgen;\
-             sf_max_segment_bytes=64m;initial_connect_retry=async;cores=1;\
+             sf_max_segment_bytes=64m;initial_connect_retry=async;\
              close_flush_timeout_millis=60000;"
         );
-        assert!(!embedded(addr, Path::new("/tmp"), 1, None).contains("cores"));
-        let three = embedded(addr, Path::new("/tmp"), 4, Some(3));
-        assert!(
-            three.contains("shards=3;") && !three.contains("cores"),
-            "{three}"
-        );
-        let conf = Conf::new(&two);
+        let three = embedded(addr, Path::new("/tmp"), Some(3));
+        assert!(three.contains(";shards=3;"), "{three}");
+        let conf = Conf::new(&one);
         assert_eq!(conf.close_timeout, Some(Duration::from_mins(1)));
     }
 }

@@ -59,8 +59,7 @@ impl Session {
             (Conf::new(text), None)
         } else {
             let embedded = Embedded::start(options.dir.as_deref(), options.pin)?;
-            let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            let text = conf::embedded(embedded.addr(), embedded.sf_dir(), cores, options.shards);
+            let text = conf::embedded(embedded.addr(), embedded.sf_dir(), options.shards);
             (Conf::new(&text), Some(embedded))
         };
         let engine = Engine::connect(&conf.connect_string)?;

@@ -6,6 +6,7 @@ use forebay_loadgen::allocations::Counting;
 use forebay_loadgen::feed::Way;
 use forebay_loadgen::report::{Report, merge};
 use forebay_loadgen::run::{RunOptions, run};
+use forebay_loadgen::session::SessionOptions;
 use forebay_loadgen::signals::StopFlag;
 use forebay_loadgen::sweep::{SweepOptions, sweep};
 
@@ -18,6 +19,11 @@ fn small(way: Way) -> RunOptions {
         batch_rows: 100,
         warm_rows: 1_000,
         way,
+        session: SessionOptions {
+            // Where files lie on a disk, which a directory for temporary files may not.
+            dir: Some(env!("CARGO_TARGET_TMPDIR").into()),
+            ..SessionOptions::default()
+        },
         ..RunOptions::default()
     }
 }
@@ -111,7 +117,8 @@ fn the_title_names_call_stage_durability_and_pace() {
         report.total_time
     );
     let idle = report.detail.idle_cpu_percent.expect("it was watched");
-    assert!((0.0..=100.0).contains(&idle), "{idle}");
+    // Shards of tests beside count too: how little an idle one takes is told elsewhere.
+    assert!(idle.is_finite() && idle >= 0.0, "{idle}");
 }
 
 #[test]

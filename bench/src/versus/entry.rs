@@ -52,6 +52,8 @@ pub(super) struct Entry {
     pub(super) ok_every: Option<u64>,
     pub(super) files: Files,
     pub(super) beside: Beside,
+    /// Rows are made while it is measured, not only moved.
+    pub(super) makes_rows: bool,
 }
 
 /// Directories of a run, and the backlogs that are kept.
@@ -112,7 +114,7 @@ impl Place {
         let Some(ok_every) = entry.ok_every else {
             return child(&entry.args, &dir, "127.0.0.1:1");
         };
-        let server = Server::start(ok_every, self.seat)?;
+        let server = Server::start(ok_every, self.seat.core(entry.makes_rows))?;
         let figures = match entry.beside {
             Beside::Nothing => child(&entry.args, &dir, &server.address),
             Beside::Neighbour => {

@@ -85,9 +85,9 @@ pub struct VersusOptions {
     /// One short round, for trying: a tenth of the rows and of the time, figures for nobody.
     #[arg(long, conflicts_with_all = ["rounds", "rows", "seconds"])]
     pub quick: bool,
-    /// Core of the server, of either side: `last`, where a single shard of ours is, `any`, or its
-    /// number.
-    #[arg(long, value_name = "CORE", default_value = "last")]
+    /// Core of the server, of either side: `spare` is the last, where a single shard of ours is, but
+    /// the first while a backlog is delivered and nobody makes rows; `last`, `any`, or its number.
+    #[arg(long, value_name = "CORE", default_value = "spare")]
     pub server_core: Seat,
     /// Where slots go (must be on a disk) instead of here.
     #[arg(long)]

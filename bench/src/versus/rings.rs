@@ -77,7 +77,7 @@ const LOADS: [RingLoad; 6] = [
 pub fn run(options: &RingsOptions) -> Result<String, Box<dyn Error>> {
     let here = PathBuf::from(".");
     let dir = options.dir.as_ref().unwrap_or(&here);
-    let mut place = Place::new(dir, Seat::Last, std::collections::BTreeMap::new())?;
+    let mut place = Place::new(dir, Seat::Spare, std::collections::BTreeMap::new())?;
     let entry = |load, size: &str| plan::ring_load(load, size, options.rows, options.seconds);
     let mut measured = Vec::new();
     for round in 0..options.rounds {

@@ -14,8 +14,10 @@ use serde_json::Value;
 /// Where the server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seat {
-    /// On the last core that is allowed, where a single shard of ours is by default: one core for
-    /// who makes rows, one for who moves them.
+    /// On the last core that is allowed where somebody makes rows, on the first, which nobody else
+    /// needs, where a backlog is delivered: a single shard of ours is on the last by default.
+    Spare,
+    /// On the last core that is allowed.
     Last,
     /// On this core.
     Core(usize),
@@ -24,12 +26,16 @@ pub enum Seat {
 }
 
 impl Seat {
-    fn core(self) -> Option<usize> {
-        match self {
+    /// The core, in a measurement in which somebody `makes_rows`; `None` where the kernel decides.
+    pub(super) fn core(self, makes_rows: bool) -> Option<usize> {
+        let allowed = || core_affinity::get_core_ids().unwrap_or_default();
+        let core = match self {
             Self::Any => None,
-            Self::Core(core) => Some(core),
-            Self::Last => core_affinity::get_core_ids()?.last().map(|core| core.id),
-        }
+            Self::Core(core) => return Some(core),
+            Self::Spare if !makes_rows => allowed().first().copied(),
+            Self::Spare | Self::Last => allowed().last().copied(),
+        };
+        core.map(|core| core.id)
     }
 }
 
@@ -38,12 +44,13 @@ impl FromStr for Seat {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
+            "spare" => Ok(Self::Spare),
             "last" => Ok(Self::Last),
             "any" => Ok(Self::Any),
             number => number
                 .parse()
                 .map(Self::Core)
-                .map_err(|_| format!("{text}: expected last, any or the number of a core")),
+                .map_err(|_| format!("{text}: expected spare, last, any or the number of a core")),
         }
     }
 }
@@ -72,10 +79,10 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn start(ok_every: u64, seat: Seat) -> Result<Self, Box<dyn Error>> {
+    pub(super) fn start(ok_every: u64, core: Option<usize>) -> Result<Self, Box<dyn Error>> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["versus-sink", &ok_every.to_string()])
-            .args(seat.core().map(|core| core.to_string()))
+            .args(core.map(|core| core.to_string()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -108,7 +115,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seat_is_the_last_core_any_or_a_number() {
+    fn a_seat_is_a_rule_or_the_number_of_a_core() {
+        assert_eq!("spare".parse(), Ok(Seat::Spare));
         assert_eq!("last".parse(), Ok(Seat::Last));
         assert_eq!("any".parse(), Ok(Seat::Any));
         assert_eq!("3".parse(), Ok(Seat::Core(3)));
@@ -117,7 +125,14 @@ mod tests {
             refused.contains("first") && refused.contains("any"),
             "{refused}"
         );
-        assert_eq!(Seat::Any.core(), None);
-        assert_eq!(Seat::Core(1).core(), Some(1));
+        let allowed = core_affinity::get_core_ids().expect("known");
+        let (first, last) = (allowed.first().expect("one"), allowed.last().expect("one"));
+        for makes_rows in [true, false] {
+            assert_eq!(Seat::Any.core(makes_rows), None);
+            assert_eq!(Seat::Core(1).core(makes_rows), Some(1));
+            assert_eq!(Seat::Last.core(makes_rows), Some(last.id));
+        }
+        assert_eq!(Seat::Spare.core(true), Some(last.id));
+        assert_eq!(Seat::Spare.core(false), Some(first.id));
     }
 }

@@ -253,7 +253,7 @@ fn answers_are_held_back_in_their_order() {
 
 #[test]
 fn connects_are_refused_for_the_configured_time_and_then_taken() {
-    let refuse_for = Duration::from_millis(100);
+    let refuse_for = Duration::from_secs(2);
     let start = Instant::now();
     let sink = sink(SinkConfig {
         refuse_for,
@@ -264,7 +264,7 @@ fn connects_are_refused_for_the_configured_time_and_then_taken() {
         assert_eq!(e.kind(), std::io::ErrorKind::ConnectionRefused);
         refusals += 1;
         std::thread::sleep(Duration::from_millis(1));
-        assert!(start.elapsed() < Duration::from_secs(10));
+        assert!(start.elapsed() < Duration::from_secs(30));
     }
     assert!(refusals > 0);
     assert!(start.elapsed() >= refuse_for);

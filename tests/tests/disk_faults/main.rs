@@ -61,18 +61,35 @@ fn sink() -> Sink {
     Sink::start(SinkConfig::default()).unwrap()
 }
 
-/// Publishes until it is refused; answers how many frames the slot then holds.
+/// Publishes until it is refused because the disk has no room, which it says by an error (a slow one
+/// ends in a refusal too); answers how many frames the slot then holds.
 fn publish_until_refused(child: &mut EngineChild) -> u64 {
-    let before = child.state().get("frames_written");
-    assert_eq!(
-        child.ask(&format!("push {TOO_MANY} {ROW_BYTES}")),
-        "publishing"
-    );
-    let answer = child.ask("published");
-    assert!(answer.contains("back-pressure"), "{answer}");
-    let written = child.state().get("frames_written");
-    assert!(written > before);
-    written
+    let before = child.state();
+    for _ in 0..50 {
+        let push = format!("push {TOO_MANY} {ROW_BYTES}");
+        assert_eq!(child.ask(&push), "publishing");
+        let answer = child.ask("published");
+        assert!(answer.contains("back-pressure"), "{answer}");
+        if child.state().get("disk_errors") > before.get("disk_errors") {
+            let written = settled(child);
+            assert!(written > before.get("frames_written"));
+            return written;
+        }
+    }
+    panic!("refused without an error of the disk: {:?}", child.state());
+}
+
+/// Frames written, once no more are.
+fn settled(child: &mut EngineChild) -> u64 {
+    let mut written = child.state().get("frames_written");
+    loop {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = child.state().get("frames_written");
+        if now == written {
+            return written;
+        }
+        written = now;
+    }
 }
 
 /// Writes a file until not a byte more fits.
@@ -163,10 +180,11 @@ fn enospc_create() {
     assert!(state.get("disk_errors") > 0, "{state:?}");
     assert!(state.get("segments_written") > 10, "{state:?}");
     // No spin: an engine that waits for room sleeps.
-    let before = state.get("shard_cpu_nanos");
+    let (start, before) = (Instant::now(), state.get("shard_cpu_nanos"));
     std::thread::sleep(Duration::from_secs(1));
-    let spent = child.state().get("shard_cpu_nanos") - before;
-    assert!(spent < 500_000_000, "{spent} ns of a second");
+    let spent = Duration::from_nanos(child.state().get("shard_cpu_nanos") - before);
+    let waited = start.elapsed();
+    assert!(spent < waited / 2, "{spent:?} of {waited:?}");
     drop(child);
     assert_eq!(drain(disk.root(), OUTGROWING), published);
 }
@@ -186,7 +204,9 @@ fn enospc_resume() {
     child.wait_until("more is written", |state| {
         state.get("frames_written") > held
     });
-    assert!(start.elapsed() < Duration::from_secs(2), "{start:?}");
+    // By itself: the pause between attempts is 0.2 s, the rest is the disk's.
+    let waited = start.elapsed();
+    assert!(waited < Duration::from_secs(15), "{waited:?}");
     let published = publish_until_refused(&mut child);
     assert!(published > held + 300, "{held}, then {published}");
     drop(child);

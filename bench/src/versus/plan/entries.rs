@@ -37,6 +37,7 @@ pub(super) fn entry(key: &'static str, args: Vec<String>, ok_every: Option<u64>)
         ok_every,
         files: Files::None,
         beside: Beside::Nothing,
+        makes_rows: true,
     }
 }
 

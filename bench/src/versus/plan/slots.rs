@@ -81,6 +81,7 @@ pub(super) fn large_opens() -> Vec<Entry> {
 pub(super) fn drains(options: &VersusOptions) -> Vec<Entry> {
     let drain = |key, who, files| Entry {
         files,
+        makes_rows: false,
         ..entry(key, job("drain", who, &[], &[]), Some(USUAL))
     };
     let cold = |who| Files::Backlog(fill(options, who, 1));

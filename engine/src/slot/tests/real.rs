@@ -183,7 +183,7 @@ fn a_reserved_file_has_its_name_when_it_is_complete_or_not_at_all() {
     assert_eq!(std::fs::read(&path).unwrap(), bytes, "untouched");
     let huge = root.path().join("huge");
     RealFs
-        .create_reserved(&huge, 1 << 55, b"", None)
+        .create_reserved(&huge, 1 << 62, b"", None)
         .unwrap_err();
     assert!(!huge.exists());
 }
