@@ -8,7 +8,7 @@
 
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay::{Engine, Error, Producer, Stage, TimestampMicros, TimestampNanos};
@@ -247,10 +247,17 @@ fn poison_false_positive() {
 #[test]
 fn schema_mismatch_blocks() {
     let dir = loadgen::scratch();
-    let peer = Peer::start(|_, conn| {
+    // Nothing is refused before all rows are published.
+    let published = Arc::new(AtomicBool::new(false));
+    let may_refuse = Arc::clone(&published);
+    let peer = Peer::start(move |_, conn| {
         conn.upgrade(&UpgradePolicy::default());
         while let Some(n) = conn.next_row() {
             if n == 0 {
+                let start = Instant::now();
+                while !may_refuse.load(Ordering::Acquire) && start.elapsed() < PATIENCE {
+                    std::thread::yield_now();
+                }
                 let seq = conn.messages - 1;
                 conn.refuse(0x03, seq);
                 return conn.listen_to_the_end();
@@ -265,6 +272,7 @@ fn schema_mismatch_blocks() {
             fill(&mut producer, n, 0);
             producer.publish()?;
         }
+        published.store(true, Ordering::Release);
         engine.wait_acked(PATIENCE)?;
         assert!(engine.close().is_ok());
         Ok::<(), Error>(())

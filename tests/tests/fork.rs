@@ -20,6 +20,8 @@ mod loadgen;
 
 /// Rows, and so frames, of one engine in `forking`.
 const FRAMES: u64 = 100;
+/// The mode of `forking` without a child.
+const ALONE: &str = "alone";
 
 fn connect(dir: &Path, sender: &str, address: SocketAddr) -> String {
     format!(
@@ -76,16 +78,20 @@ fn is_free(slot: &Path) -> bool {
     lock.try_lock().is_ok()
 }
 
-/// Kills a parent with two engines whose child lives on; answers how long their locks were held.
+/// Kills a parent with two engines whose child, if it has one, lives on; answers how long their
+/// locks were held.
 fn outlived(mode: &str) -> Duration {
     let dir = loadgen::scratch();
     let sink = Sink::start(SinkConfig::default()).unwrap();
     let connects = ["a", "b"].map(|id| connect(dir.path(), id, sink.addr()));
     let mut parent = forking(&[mode, &connects[0], &connects[1]]);
     let mut lines = BufReader::new(parent.stdout.take().unwrap()).lines();
-    let said: Vec<String> = (0..2).map(|_| lines.next().unwrap().unwrap()).collect();
+    let count = if mode == ALONE { 1 } else { 2 };
+    let said: Vec<String> = lines.by_ref().take(count).map(Result::unwrap).collect();
     let child = said.iter().find_map(|line| line.strip_prefix("child "));
-    let child = PathBuf::from(format!("/proc/{}", child.unwrap()));
+    assert_eq!(child.is_some(), mode != ALONE, "{said:?}");
+    let child = child.map(|id| PathBuf::from(format!("/proc/{id}/exe")));
+    let child_lives = || child.as_ref().is_some_and(|exe| exe.exists());
     let slots = ["a", "b"].map(|id| dir.path().join("sf").join(id));
     assert!(slots.iter().all(|slot| !is_free(slot)), "the parent lives");
     // A moment of writing, so that the ring is in use.
@@ -100,12 +106,12 @@ fn outlived(mode: &str) -> Duration {
         std::thread::sleep(Duration::from_millis(1));
     }
     let held = killed.elapsed();
-    assert!(child.join("exe").exists(), "the child lives on");
+    assert_eq!(child_lives(), child.is_some(), "the child lives on");
     parent.wait().unwrap();
     drop(input);
     // Its connection ended as well, though the child had inherited it.
     let start = Instant::now();
-    while child.join("exe").exists() {
+    while child_lives() {
         assert!(start.elapsed() < Duration::from_secs(10), "the child ends");
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -113,19 +119,28 @@ fn outlived(mode: &str) -> Duration {
     held
 }
 
+/// The least of eight times, or the first that is `enough`.
+fn least(mode: &str, enough: Duration) -> Duration {
+    let mut held = Vec::new();
+    while held.len() < 8 && held.last().is_none_or(|last| *last > enough) {
+        held.push(outlived(mode));
+    }
+    println!("{mode}: free after the kill in {held:?}");
+    held.into_iter().min().unwrap()
+}
+
 /// The kernel frees the lock with the ring in which it is registered, after a grace period of RCU
 /// and on a worker thread: 20 to 65 ms, on a machine that is busy with other things longer at times.
-/// Where a child kept the ring it took as long as the child lived, each time.
+/// A kernel that takes longer where there is no child may do so where there is one. Where a child
+/// kept the ring it took as long as the child lived, each time.
 #[test]
 fn a_slot_is_free_within_100_ms_of_the_parents_death_though_the_child_lives_on() {
     const SOON: Duration = Duration::from_millis(100);
     for mode in ["leave", "exec"] {
-        let mut held = Vec::new();
-        while held.len() < 8 && held.last().is_none_or(|last| *last > SOON) {
-            held.push(outlived(mode));
+        let held = least(mode, SOON);
+        if held > SOON {
+            let alone = least(ALONE, Duration::ZERO);
+            assert!(held <= SOON.max(2 * alone), "{mode}: {held:?}, {alone:?}");
         }
-        println!("{mode}: free after the kill in {held:?}");
-        let least = held.iter().min().unwrap();
-        assert!(*least <= SOON, "{mode}: {held:?}");
     }
 }

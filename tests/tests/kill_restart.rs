@@ -26,9 +26,9 @@ const BATCH_ROWS: usize = 50;
 const KILLS: usize = 10;
 /// A kill comes up to this long after the process started or confirmed its first batch.
 const KILL_AFTER_MILLIS_MAX: u64 = 50;
-/// An hour of data in 1.5 seconds: a batch every 5 ms, so that kills meet batches on their way and
-/// the file, of 297 batches, is long enough for all of them.
-const SPEED: &str = "2400x";
+/// An hour of data in 3 seconds: a batch every 10 ms, so that kills meet batches on their way and
+/// the file, of 297 batches, is long enough for all of them where a sync takes long too.
+const SPEED: &str = "1200x";
 
 struct Rig {
     dir: tempfile::TempDir,
@@ -67,7 +67,7 @@ impl Rig {
         let sf_dir = self.dir.path().join("sf");
         format!(
             "ws::addr={addr};sf_dir={};sender_id=kill;sf_max_segment_bytes=64k;\
-             initial_connect_retry=async;close_flush_timeout_millis=20000;",
+             initial_connect_retry=async;close_flush_timeout_millis=20000;lock_retry_millis=5000;",
             sf_dir.display()
         )
     }

@@ -68,6 +68,8 @@ impl Rig {
             stats.segments_trimmed + 2 >= stats.segments_written
         });
         std::thread::sleep(Duration::from_millis(150));
+        let parks = self.engine.stats().parks;
+        until("parked", || self.engine.stats().parks > parks);
     }
 
     /// What the shard asked for during `work`, and the counters before and after.

@@ -193,11 +193,11 @@ fn a_shard_that_is_down_says_so_and_producers_get_back_pressure() {
         (PANIC_AT, "append"),
         (PANIC_AFTER, "10"),
         (PANICS, "1"),
-        // Printing one takes longer than the producer waits.
+        // Printing one may take longer than the producer waits.
         ("RUST_BACKTRACE", "0"),
     ];
     let keys = "steward_respawn_backoff_millis=4000;intake_ring_bytes=64k;\
-                sf_append_deadline_millis=200;";
+                sf_append_deadline_millis=1500;";
     let mut child = EngineChild::open(&rig.connect(keys), &faults);
     let said = child.ask(&format!("push {BATCHES} {ROW_BYTES}"));
     assert_eq!(said, "publishing");
@@ -307,7 +307,7 @@ fn six_panics_in_a_minute_are_the_end_and_the_next_start_delivers() {
         });
         let start = Instant::now();
         let refused = child.ask("published");
-        assert!(start.elapsed() < Duration::from_secs(1), "woken: {start:?}");
+        assert!(start.elapsed() < Duration::from_secs(5), "woken: {start:?}");
         assert!(refused.contains("given up: injected"), "{refused}");
         assert!(!ended.is_ready(), "{ended:?}");
         assert!(child.state().reasons.contains("given up"), "{ended:?}");

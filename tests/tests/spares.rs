@@ -7,6 +7,7 @@
 )]
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use forebay_loadgen::sink::{Sink, SinkConfig};
@@ -55,31 +56,42 @@ fn wait_for_segments(slot: &Path, count: usize) {
     }
 }
 
-/// Field report `slow-fallocate`: making a segment takes 800 ms.
+/// Field report `slow-fallocate`: making a segment takes 1.5 s, much longer than a rotation's own
+/// syncs on a slow disk.
 #[test]
 fn slow_fallocate() {
+    // Leaves room in a segment for the small rows below.
+    const BYTES: usize = ROW_BYTES - 500;
     let rig = Rig::new();
     // With the default intake a flush does not wait for segments.
     let keys = "sf_max_segment_bytes=64k;sf_spares=3;intake=memory;";
-    let slow = [("FOREBAY_FAULT_STEWARD_SLOW_MILLIS", "800")];
+    let slow = [("FOREBAY_FAULT_STEWARD_SLOW_MILLIS", "1500")];
     let mut child = EngineChild::open(&rig.connect(keys), &slow);
-    wait_for_segments(&rig.slot(), 4);
+    // An engine that gets no rows for 3 s is content with one spare.
+    let mut small = 0;
+    while segments(&rig.slot()).len() < 4 {
+        assert!(small < 40, "four wanted: {:?}", segments(&rig.slot()));
+        child.publish(1, 1);
+        assert_eq!(child.ask("published"), "published");
+        small += 1;
+        std::thread::sleep(Duration::from_millis(500));
+    }
     // Three rotations, each with its spare ready.
-    child.publish(4 * ROWS_IN_SEGMENT, ROW_BYTES);
+    child.publish(4 * ROWS_IN_SEGMENT, BYTES);
     assert_eq!(child.ask("published"), "published");
     let state = child.state();
     assert!(state.get("segments_written") == 3, "{state:?}");
     assert_eq!(state.get("spare_stalls"), 0, "{state:?}");
     let slowest = state.get("slowest_micros");
-    assert!(slowest < 700_000, "a flush waited: {slowest} us");
+    assert!(slowest < 1_300_000, "a flush waited: {slowest} us");
     // More than are ready: producers wait for the steward, and that is counted.
-    child.publish(4 * ROWS_IN_SEGMENT, ROW_BYTES);
+    child.publish(4 * ROWS_IN_SEGMENT, BYTES);
     assert_eq!(child.ask("published"), "published");
     let state = child.state();
     assert!(state.get("spare_stalls") > 0, "{state:?}");
-    assert!(state.get("slowest_micros") > 200_000, "{state:?}");
+    assert!(state.get("slowest_micros") > 400_000, "{state:?}");
     assert_eq!(child.ask("close"), "closed");
-    assert_eq!(rig.sink.stop().messages, 8 * ROWS_IN_SEGMENT);
+    assert_eq!(rig.sink.stop().messages, small + 8 * ROWS_IN_SEGMENT);
 }
 
 /// Field report `space-not-returned`: many times the cap goes through, then nothing.
@@ -123,7 +135,7 @@ fn hard_cap() {
     let dir = loadgen::scratch();
     let connect = format!(
         "ws::addr=127.0.0.1:1;sf_dir={};sender_id=spares;initial_connect_retry=async;pin=off;\
-         sf_max_segment_bytes=512k;sf_max_total_bytes=8m;sf_append_deadline_millis=300;\
+         sf_max_segment_bytes=512k;sf_max_total_bytes=8m;sf_append_deadline_millis=5000;\
          close_flush_timeout_millis=0;",
         dir.path().join("sf").display()
     );
@@ -149,6 +161,10 @@ fn hard_cap() {
 /// Spares of `flush` are filled: the process has written all of them before it has a row.
 #[test]
 fn spares_of_durable_modes_are_written_ahead() {
+    if is_tmpfs(&loadgen::scratch()) {
+        println!("skipped: on tmpfs the kernel counts nothing as written");
+        return;
+    }
     for (keys, filled) in [
         ("sf_durability=flush;", true),
         ("sf_durability=append;", true),
@@ -161,8 +177,14 @@ fn spares_of_durable_modes_are_written_ahead() {
         let keys = format!("sf_max_segment_bytes=2m;{keys}");
         let mut child = EngineChild::open(&rig.connect(&keys), &[]);
         wait_for_segments(&rig.slot(), 3);
+        // Where files cannot be made without a name, that is there before they are filled.
+        let start = Instant::now();
+        while filled && written_bytes(child.id()) < 6 << 20 {
+            let bytes = written_bytes(child.id());
+            assert!(start.elapsed() < PATIENCE, "{keys}: {bytes} bytes written");
+            std::thread::sleep(Duration::from_millis(2));
+        }
         let bytes = written_bytes(child.id());
-        assert_eq!(bytes >= 6 << 20, filled, "{keys}: {bytes} bytes written");
         assert!(filled || bytes < 1 << 20, "{keys}: {bytes} bytes written");
         child.publish(100, 8 * ROW_BYTES);
         child.wait_until("all acked", |state| state.get("frames_acked") == 100);
@@ -170,6 +192,12 @@ fn spares_of_durable_modes_are_written_ahead() {
         assert_eq!(child.ask("close"), "closed");
         assert_eq!(rig.sink.stop().messages, 100);
     }
+}
+
+fn is_tmpfs(dir: &tempfile::TempDir) -> bool {
+    let mut stat = Command::new("stat");
+    let kind = stat.args(["-f", "-c", "%T"]).arg(dir.path()).output();
+    kind.unwrap().stdout.starts_with(b"tmpfs")
 }
 
 /// What a process has sent towards the disk.

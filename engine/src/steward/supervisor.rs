@@ -148,8 +148,9 @@ impl<F: Fs + Clone + 'static> Supervisor<F> {
 
     /// A worker ended without being asked to.
     fn died(&mut self, cause: &str) -> Next {
-        self.gate.counters.steward_deaths.add(1);
+        // Before it is counted: whoever sees the count is to find the reason.
         self.gate.set_upkeep(Upkeep::Dead);
+        self.gate.counters.steward_deaths.add(1);
         let next = self.supervision.died(monotonic_nanos());
         let respawns = self.supervision.respawns();
         if next == Next::FallBack {

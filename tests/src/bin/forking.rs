@@ -7,6 +7,7 @@
 //! | `own CONNECT CONNECT` | the child has an engine of its own, by the second string | the same |
 //! | `leave CONNECT CONNECT` | the child drops the first engine, keeps the second and lives until its input ends; the parent publishes until it is killed | `child PID`, `parent: busy` |
 //! | `exec CONNECT CONNECT` | the same with a child that becomes another program | the same |
+//! | `alone CONNECT CONNECT` | the same without a child | `parent: busy` |
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -185,14 +186,14 @@ fn own(connect: &str, childs: &str) -> Outcome<()> {
     Ok(())
 }
 
-fn outlive(connects: [&str; 2], exec: bool) -> Outcome<()> {
+fn outlive(connects: [&str; 2], mode: &str) -> Outcome<()> {
     let first = Engine::connect(connects[0])?;
     let second = Engine::connect(connects[1])?;
     let mut producer = second.producer()?;
     publish(&mut producer, 0..ROWS)?;
-    if fork()?.is_none() {
+    if mode != "alone" && fork()?.is_none() {
         println!("child {}", std::process::id());
-        if exec {
+        if mode == "exec" {
             return Err(Command::new("cat").exec().into());
         }
         drop(first);
@@ -209,8 +210,7 @@ fn main() -> Outcome<()> {
     match words[..] {
         ["handles", connect] => handles(connect),
         ["own", connect, childs] => own(connect, childs),
-        ["leave", first, second] => outlive([first, second], false),
-        ["exec", first, second] => outlive([first, second], true),
-        _ => Err("handles, own, leave or exec, and connect strings".into()),
+        [mode @ ("leave" | "exec" | "alone"), first, second] => outlive([first, second], mode),
+        _ => Err("handles, own, leave, exec or alone, and connect strings".into()),
     }
 }

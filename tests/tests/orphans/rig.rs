@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use forebay::{DrainerEvent, Engine, TimestampNanos};
 use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
@@ -168,8 +169,16 @@ impl Rig {
 
     /// Opens the slot as its own sender would, at once: nobody may hold it.
     pub(crate) fn assert_free(&self, id: &str) {
-        let more = "close_flush_timeout_millis=0;lock_retry_millis=0;";
-        let engine = Engine::connect(&self.conf(id, NOWHERE, more)).unwrap();
+        self.assert_free_within(id, Duration::ZERO);
+    }
+
+    /// The same, after a while at the latest.
+    pub(crate) fn assert_free_within(&self, id: &str, wait: Duration) {
+        let more = format!(
+            "close_flush_timeout_millis=0;lock_retry_millis={};",
+            wait.as_millis()
+        );
+        let engine = Engine::connect(&self.conf(id, NOWHERE, &more)).unwrap();
         // With frames or without: only the lock matters.
         let _ = engine.close();
     }

@@ -1,5 +1,6 @@
 //! Durable acknowledgements: asked for, granted or not, late, partial, left in the socket.
 
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use forebay::{Engine, Error, Stage};
@@ -33,10 +34,14 @@ fn publish_acked(engine: &Engine) -> forebay::Receipt {
 #[test]
 fn a_plain_ok_trims_nothing_where_durable_was_asked_for() {
     let dir = loadgen::scratch();
-    let peer = Peer::start(|_, conn| {
+    // The first PING is due with the first OK.
+    let okayed = Arc::new(OnceLock::new());
+    let first = Arc::clone(&okayed);
+    let peer = Peer::start(move |_, conn| {
         conn.upgrade(&granting());
         while let Some(n) = conn.next_row() {
             let seq = conn.messages - 1;
+            first.get_or_init(Instant::now);
             conn.ok_with(seq, &[("t", i64::try_from(n).unwrap() + 1)]);
         }
     });
@@ -53,7 +58,8 @@ fn a_plain_ok_trims_nothing_where_durable_was_asked_for() {
         assert!(start.elapsed() < PATIENCE, "the server is asked by PINGs");
         std::thread::yield_now();
     }
-    assert!(start.elapsed() >= Duration::from_millis(40), "at intervals");
+    let elapsed = okayed.get().unwrap().elapsed();
+    assert!(elapsed >= Duration::from_millis(40), "at intervals");
     assert_eq!(engine.stats().unacked_frames, ROWS);
     let error = engine.close().expect_err("not durable");
     assert!(
@@ -125,7 +131,7 @@ fn durable_ack_left_in_socket() {
             } else {
                 // A role change: what was committed becomes durable a little later.
                 conn.refuse(0x0c, seq);
-                std::thread::sleep(Duration::from_millis(50));
+                std::thread::sleep(Duration::from_millis(5));
                 conn.durable(&[("t", txn - 1)]);
                 conn.close(Some(1000));
                 return;

@@ -26,8 +26,9 @@ fn half_open_link() {
             conn.listen_to_the_end();
         });
         let more = "ping_interval_millis=100;";
-        let engine = Engine::connect(&conf(&peer, &dir, more)).expect("async");
+        // The engine's clocks run as soon as its shard has the connection.
         let start = Instant::now();
+        let engine = Engine::connect(&conf(&peer, &dir, more)).expect("async");
         if busy {
             publish(&engine, 0..ROWS).expect("delivered by the next connection");
         } else {
@@ -58,7 +59,7 @@ fn a_server_that_answers_and_confirms_nothing_is_left() {
             }
         }
     });
-    let more = "ping_interval_millis=50;ack_progress_timeout_millis=400;";
+    let more = "ping_interval_millis=400;ack_progress_timeout_millis=1200;";
     let engine = Engine::connect(&conf(&peer, &dir, more)).expect("async");
     publish(&engine, 0..ROWS).expect("delivered by the next connection");
     assert_eq!(engine.stats().half_open_drops, 1);
