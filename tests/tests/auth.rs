@@ -20,7 +20,7 @@ use forebay_wire::upgrade::{FixedReply, UpgradePolicy};
 mod loadgen;
 mod log;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(3);
 const COMMON: &str = "pin=off;reconnect_initial_backoff_millis=5;\
      reconnect_max_backoff_millis=20;close_flush_timeout_millis=0;";
 

@@ -19,7 +19,7 @@ use forebay_wire::upgrade::UpgradePolicy;
 
 mod loadgen;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// How soon a wait ends.
 const SOON: Duration = Duration::from_millis(100);
 /// `sf_max_total_bytes`: four segments.

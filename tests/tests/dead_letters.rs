@@ -20,7 +20,7 @@ use peer::{Conn, Peer, Sent};
 mod loadgen;
 mod peer;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// The table that the server never takes.
 const BAD: &str = "bad";
 

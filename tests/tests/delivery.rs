@@ -22,7 +22,7 @@ use forebay_wire::upgrade::{FixedReply, UpgradePolicy};
 
 mod loadgen;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A sink that decodes strictly and stores below `dir`.
 fn sink(dir: &Path, listen: Option<SocketAddr>) -> SinkConfig {

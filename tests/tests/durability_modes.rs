@@ -14,7 +14,7 @@ use forebay_tests::seeds::sweep;
 
 /// Seeds of each mode.
 const SEEDS: u64 = 100;
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// An engine without a server, with the rest of its connect string.
 fn engine(dir: &tempfile::TempDir, rest: &str) -> Engine {

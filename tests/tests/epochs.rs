@@ -16,7 +16,7 @@ use forebay_loadgen::sink::{Depth, RecordLimits, Sink, SinkConfig};
 
 mod loadgen;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 fn sink(store: &Path) -> Sink {
     Sink::start(SinkConfig {

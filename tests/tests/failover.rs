@@ -16,7 +16,7 @@ use peer::{Conn, Peer, Seen, fill};
 mod loadgen;
 mod peer;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 fn conf(peers: &[&Peer], dir: &tempfile::TempDir, more: &str) -> String {
     let list: Vec<_> = peers.iter().map(|peer| peer.addr().to_string()).collect();

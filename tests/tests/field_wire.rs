@@ -19,7 +19,7 @@ use peer::{Peer, Sent, fill};
 mod loadgen;
 mod peer;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(3);
 const MIB: u64 = 1 << 20;
 
 fn conf(peer: &Peer, dir: &tempfile::TempDir, more: &str) -> String {

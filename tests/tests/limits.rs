@@ -17,7 +17,7 @@ use engine_child::{EngineChild, segments};
 mod engine_child;
 mod loadgen;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 fn in_memory(more: &str) -> Engine {
     Engine::connect(&format!(

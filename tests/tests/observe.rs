@@ -21,7 +21,7 @@ use forebay_wire::upgrade::{FixedReply, UpgradePolicy};
 
 mod loadgen;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 fn connect(address: SocketAddr, more: &str) -> String {
     format!(

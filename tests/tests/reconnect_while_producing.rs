@@ -20,7 +20,7 @@ use peer::{Conn, Peer, Seen, fill};
 mod loadgen;
 mod peer;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// One connection that breaks after `frames` frames, an OK for some of them.
 fn drop_after(conn: &mut Conn, seen: &Seen, frames: u64, unconfirmed: u64) {

@@ -16,7 +16,7 @@ use forebay_tests::block::SmallDisk;
 
 const DISK_BYTES: u64 = 96 << 20;
 const PRODUCERS: u64 = 8;
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(3);
 fn produce(mut rows: Producer, flushed: &AtomicU64) -> Error {
     for n in 0.. {
         let row = rows

@@ -20,7 +20,7 @@ use peer::{Peer, Seen, fill};
 mod loadgen;
 mod peer;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// The server takes frames a little behind the producer, so that the sender is at the end of one
 /// segment when the next begins, again and again; connections break there too.

@@ -20,7 +20,7 @@ mod loadgen;
 mod log;
 mod tls_rig;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 fn sink(store: Option<&Path>) -> Sink {
     let config = SinkConfig {

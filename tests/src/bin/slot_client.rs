@@ -25,7 +25,7 @@ use questdb::ingress::{AckLevel, Buffer, Sender, TimestampNanos};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// How long the lock of a killed process may stay; the official client asks for it only once.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// This engine publishes so many frames before it waits for them, so that a kill meets some on

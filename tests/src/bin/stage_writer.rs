@@ -16,7 +16,7 @@ use std::time::Duration;
 use forebay::{Engine, Receipt, Stage};
 use forebay_tests::numbered;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// Rows that are published before one is waited for.
 const BURSTS: [u64; 4] = [1, 1, 3, 7];
 

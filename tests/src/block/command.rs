@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Limit of every command.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Runs a command to its end within [`PATIENCE`]; its stdout, or what went wrong.
 pub(super) fn run(words: &[&str]) -> Result<String, String> {

@@ -32,7 +32,7 @@ use forebay_wire::decode::{Cell, Message, Mode};
 const IN_FLIGHT_MIN: usize = 20;
 /// How long a lock is watched that must not come free, and files that must not change.
 const WATCHED: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// Rows that are in the slot before writes begin to wait, and the size of those that follow.
 const ROWS_BEFORE: u64 = 30;
 const TEXT_BYTES: u64 = 200_000;

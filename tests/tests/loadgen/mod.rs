@@ -19,7 +19,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Limit of every wait for another process.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 /// Pause between two looks at something that another process changes.
 const LOOK: Duration = Duration::from_millis(1);
 

@@ -11,7 +11,7 @@ use forebay_tests::numbered;
 
 use crate::recording::{Recording, conf, tmp};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// What a disk does whole or not at all, in bytes. Disks promise less (the simulator's tears at 512),
 /// but ext4 rests on blocks of 4 KiB: torn ones of its own can make it unmountable.
 const PIECE: usize = 4096;

@@ -19,7 +19,7 @@ use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
 pub(crate) use forebay_tests::address::free_address;
 
 /// Limit of every wait.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A new directory on the disk of the build, removed on drop.
 pub(crate) fn scratch() -> tempfile::TempDir {

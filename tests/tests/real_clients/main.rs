@@ -19,7 +19,7 @@ use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
 use questdb::ingress::{AckLevel, Buffer, Sender, TimestampMicros, TimestampNanos};
 use serde_json::{Value, json};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(3);
 const TS0: i64 = 1_750_000_000_000_000_000;
 
 fn strict_sink(store: &Path) -> SinkConfig {

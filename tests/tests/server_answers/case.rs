@@ -12,7 +12,7 @@ use crate::loadgen;
 use crate::peer::{self, Conn, Peer, Sent, fill};
 use crate::told::{Told, check_told};
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 pub(crate) const ROWS: u64 = 5;
 /// The row that the server answers badly.
 pub(crate) const BAD: u64 = 2;

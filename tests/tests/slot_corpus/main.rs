@@ -21,7 +21,7 @@ use forebay_tests::corpus::Corpus;
 
 use kept::{Kept, contents, kept_slots, stored, unacked, unpack};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// What may stay: the lock files, and what a drainer of the client once noted.
 const STAYS: [&str; 4] = [".lock", ".lock.pid", ".last_error", ".failed"];
 

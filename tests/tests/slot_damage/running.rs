@@ -11,7 +11,7 @@ use forebay_tests::address::free_address;
 
 use crate::slots::{HEADER, Rig, name, publish_on};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Opens the slot of four segments without a server, lets `rot` happen, then starts the server.
 fn rot_before_replay(rot: impl FnOnce(&Rig), told: &str) {

@@ -22,7 +22,7 @@ use forebay::{Engine, Error, Producer, TimestampNanos};
 use forebay_loadgen::sink::{Depth, Sink, SinkConfig};
 
 /// Limit of every wait for the engine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// Files that change with every opener and say nothing about data.
 const LOCKS: [&str; 2] = [".lock", ".lock.pid"];
 
