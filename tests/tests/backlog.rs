@@ -8,7 +8,7 @@
 )]
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -146,6 +146,10 @@ fn a_backlog_of_one_row_frames_opens_with_few_descriptors_and_little_memory() {
     let peak = process.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let peak = peak.unwrap().split_whitespace().next().unwrap();
     let peak_kib: u64 = peak.parse().unwrap();
+    // What is no more than asked for when the child closes is not made.
+    loadgen::wait_for("a spare", || {
+        (segments_made(&sf_dir.join("default")) > segments).then_some(())
+    });
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
     println!(
@@ -178,6 +182,24 @@ fn a_backlog_of_one_row_frames_opens_with_few_descriptors_and_little_memory() {
     engine.close().expect_err("nobody listens");
 }
 
+fn is_segment(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "sfa")
+}
+
+/// Segments that are made: where a file cannot be made without a name, its header comes last.
+fn segments_made(slot: &Path) -> u64 {
+    let paths = fs::read_dir(slot)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let is_made = |path: &PathBuf| {
+        let mut magic = [0; 4];
+        let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+        read.is_ok() && magic == *b"SF01"
+    };
+    let segments = paths.filter(|path| is_segment(path) && is_made(path));
+    segments.count() as u64
+}
+
 /// Fills the slot with segments full of one frame again and again, at the speed of the disk:
 /// answers their number and that of the frames.
 fn stored_rows(sf_dir: &Path, conf: &str, bytes: u64) -> (u64, u64) {
@@ -192,7 +214,7 @@ fn stored_rows(sf_dir: &Path, conf: &str, bytes: u64) -> (u64, u64) {
     segment[..6].copy_from_slice(b"SF01\x01\x01");
     for entry in fs::read_dir(&slot).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "sfa") {
+        if is_segment(&path) {
             fs::remove_file(path).unwrap();
         }
     }

@@ -62,12 +62,14 @@ fn fill(producer: &mut Producer, n: u64) {
     producer.at(TimestampNanos(n + 1)).unwrap();
 }
 
-/// Publishes until there is no room; answers how many batches were accepted. One more is buffered.
-fn fill_up(producer: &mut Producer) -> u64 {
+/// Publishes until the cap is reached and there is no room; answers how many batches were accepted.
+/// One more is buffered.
+fn fill_up(engine: &Engine, producer: &mut Producer) -> u64 {
     let mut n = 0;
-    let mut refused_since = None;
+    let (start, mut refused_since) = (Instant::now(), None);
     fill(producer, n);
     loop {
+        let was_full = engine.status().shards[0].is_full;
         match producer.try_publish() {
             Ok(_) => {
                 n += 1;
@@ -77,7 +79,7 @@ fn fill_up(producer: &mut Producer) -> u64 {
             // It may be a rotation only, or a steward that is behind.
             Err(Error::Backpressure { .. }) => {
                 let since = *refused_since.get_or_insert_with(Instant::now);
-                if since.elapsed() > Duration::from_millis(500) {
+                if was_full && since.elapsed() > Duration::from_millis(500) {
                     return n;
                 }
                 std::thread::sleep(Duration::from_millis(2));
@@ -85,6 +87,7 @@ fn fill_up(producer: &mut Producer) -> u64 {
             Err(error) => panic!("{error}"),
         }
         assert!(n < 1_000, "the cap holds");
+        assert!(start.elapsed() < PATIENCE, "{:?}", engine.status());
     }
 }
 
@@ -99,6 +102,15 @@ fn check_stored(dir: &Path, batches: u64) {
         .collect();
     rows.dedup();
     assert_eq!(rows, (0..batches).collect::<Vec<_>>(), "each, in order");
+}
+
+/// Looks again and again until it is so.
+fn spin_until(engine: &Engine, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "{:?}", engine.status());
+        std::thread::yield_now();
+    }
 }
 
 /// What ended a blocked `publish` and how long after `event` had happened; the handle is given back.
@@ -129,7 +141,7 @@ fn a_refusal_while_publishing_says_so_and_a_hundred_count_a_hundred() {
     let sink = serve(dir.path(), free_address(), Duration::from_secs(20));
     let engine = connect(dir.path(), sink.addr(), "sf_append_deadline_millis=20;");
     let mut producer = engine.producer().unwrap();
-    let n = fill_up(&mut producer);
+    let n = fill_up(&engine, &mut producer);
     assert!(engine.status().shards[0].is_full, "{:?}", engine.status());
     assert_eq!(producer.headroom(), 0);
     let before = engine.stats();
@@ -191,51 +203,58 @@ fn a_refusal_while_publishing_says_so_and_a_hundred_count_a_hundred() {
 
 #[test]
 fn a_wait_is_ended_by_room_within_100_ms() {
+    check_soon("room", ended_by_room);
+}
+
+fn ended_by_room() -> Duration {
     let dir = loadgen::scratch();
     let address = free_address();
     let engine = connect(dir.path(), address, LONG);
     let mut producer = engine.producer().unwrap();
-    let n = fill_up(&mut producer);
+    let n = fill_up(&engine, &mut producer);
     let mut sink = None;
     let (outcome, soon, mut producer) = wait_ended_by(producer, || {
         sink = Some(serve(dir.path(), address, Duration::ZERO));
         // Room is there when the shard takes entries again.
-        let start = Instant::now();
-        while engine.status().shards[0].is_full {
-            assert!(start.elapsed() < PATIENCE, "{:?}", engine.status());
-            std::thread::yield_now();
-        }
+        spin_until(&engine, || !engine.status().shards[0].is_full);
     });
     outcome.unwrap();
-    println!("room: {soon:?}");
-    assert!(soon < SOON, "{soon:?}");
     fill(&mut producer, n + 1);
     producer.publish().unwrap();
     engine.wait_acked(PATIENCE).unwrap();
     engine.close().unwrap();
     drop(sink.unwrap().stop());
     check_stored(dir.path(), n + 2);
+    soon
 }
 
 #[test]
 fn a_wait_is_ended_by_a_raised_cap_within_100_ms() {
+    check_soon("a raised cap", ended_by_a_raised_cap);
+}
+
+fn ended_by_a_raised_cap() -> Duration {
     let dir = loadgen::scratch();
     let address = free_address();
     let engine = connect(dir.path(), address, LONG);
     let mut producer = engine.producer().unwrap();
-    let n = fill_up(&mut producer);
+    let n = fill_up(&engine, &mut producer);
     let refused = producer.try_publish().unwrap_err();
     let is_outage = matches!(
         refused,
         Error::Backpressure { pressure: Pressure::Reconnecting { attempts, .. }, .. } if attempts > 0
     );
     assert!(is_outage && refused.code() == 2, "{refused}");
+    let (written, mut seen) = (engine.stats().segments_written, Duration::ZERO);
     let (outcome, soon, mut producer) = wait_ended_by(producer, || {
+        let start = Instant::now();
         engine.reconfigure("sf_max_total_bytes=1m;").unwrap();
+        spin_until(&engine, || !engine.status().shards[0].is_full);
+        seen = start.elapsed();
+        // Room is there when there is a segment, for which the disk takes the time that it likes.
+        spin_until(&engine, || engine.stats().segments_written > written);
     });
     outcome.unwrap();
-    println!("a raised cap: {soon:?}");
-    assert!(soon < SOON, "{soon:?}");
     assert_eq!(engine.status().shards[0].slot_bytes_max, 1 << 20);
     // Three quarters of it are new room, and the new cap holds as the old one did.
     let mut more = n + 1;
@@ -243,9 +262,20 @@ fn a_wait_is_ended_by_a_raised_cap_within_100_ms() {
         .reconfigure("sf_append_deadline_millis=200;")
         .unwrap();
     fill(&mut producer, more);
-    while producer.publish().is_ok() {
-        more += 1;
-        fill(&mut producer, more);
+    let start = Instant::now();
+    loop {
+        let was_full = engine.status().shards[0].is_full;
+        match producer.publish() {
+            Ok(_) => {
+                more += 1;
+                fill(&mut producer, more);
+            }
+            Err(_) if was_full => break,
+            // A slow disk: it is at a rotation.
+            Err(Error::Backpressure { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+        assert!(start.elapsed() < PATIENCE, "{:?}", engine.status());
     }
     assert!(more - n > 200, "{} batches more", more - n);
     let used = engine.stats().disk_bytes;
@@ -256,25 +286,28 @@ fn a_wait_is_ended_by_a_raised_cap_within_100_ms() {
         .unwrap();
     producer.publish().unwrap_err();
     goes_on(dir.path(), address, engine, producer, more + 1);
+    seen + soon
 }
 
 #[test]
 fn a_wait_is_ended_by_close_within_100_ms() {
+    check_soon("close", ended_by_close);
+}
+
+fn ended_by_close() -> Duration {
     let dir = loadgen::scratch();
     let engine = connect(dir.path(), free_address(), LONG);
     let mut producer = engine.producer().unwrap();
-    fill_up(&mut producer);
+    fill_up(&engine, &mut producer);
     let closing = std::sync::Mutex::new(None);
     let (outcome, soon, mut producer) = wait_ended_by(producer, || {
         *closing.lock().unwrap() = Some(std::thread::spawn(move || engine.close()));
     });
-    println!("close: {soon:?}");
     // What was waiting may still be taken in the last moment.
     assert!(
         matches!(outcome, Ok(()) | Err(Error::Closed)),
         "{outcome:?}"
     );
-    assert!(soon < SOON, "{soon:?}");
     let closed = closing.into_inner().unwrap().unwrap().join().unwrap();
     assert!(
         matches!(closed, Err(Error::NotDrained { .. })),
@@ -282,15 +315,20 @@ fn a_wait_is_ended_by_close_within_100_ms() {
     );
     fill(&mut producer, 9_999);
     assert!(matches!(producer.publish(), Err(Error::Closed)));
+    soon
 }
 
 #[test]
 fn a_wait_is_ended_by_refused_credentials_within_100_ms() {
+    check_soon("401", ended_by_refused_credentials);
+}
+
+fn ended_by_refused_credentials() -> Duration {
     let dir = loadgen::scratch();
     let address = free_address();
     let engine = connect(dir.path(), address, LONG);
     let mut producer = engine.producer().unwrap();
-    fill_up(&mut producer);
+    fill_up(&engine, &mut producer);
     let mut sink = None;
     let (outcome, soon, mut producer) = wait_ended_by(producer, || {
         let upgrade = UpgradePolicy {
@@ -302,18 +340,13 @@ fn a_wait_is_ended_by_refused_credentials_within_100_ms() {
             upgrade,
             ..SinkConfig::default()
         }));
-        let start = Instant::now();
-        while engine.status().terminal.is_none() {
-            assert!(start.elapsed() < PATIENCE, "{:?}", engine.status());
-            std::thread::yield_now();
-        }
+        spin_until(&engine, || engine.status().terminal.is_some());
     });
-    println!("401: {soon:?}");
     let error = outcome.unwrap_err();
     assert!(error.to_string().contains("401"), "{error}");
-    assert!(soon < SOON, "{soon:?}");
     assert!(producer.publish().is_err(), "for good");
     engine.close().unwrap_err();
+    soon
 }
 
 #[test]
@@ -322,7 +355,7 @@ fn a_refusal_while_reconnecting_says_how_long_and_counts_too() {
     let address = free_address();
     let engine = connect(dir.path(), address, "sf_append_deadline_millis=20;");
     let mut producer = engine.producer().unwrap();
-    let n = fill_up(&mut producer);
+    let n = fill_up(&engine, &mut producer);
     let before = engine.stats().publishes_timed_out;
     let mut outages = Vec::new();
     for _ in 0..100 {
@@ -388,7 +421,7 @@ fn all_waits_ended_by(
     fill(&mut producers[0], 0);
     let receipt = producers[0].publish().unwrap();
     for producer in &mut producers {
-        fill_up(producer);
+        fill_up(&engine, producer);
     }
     let (tell, told) = channel();
     let told_receipt = tell.clone();
@@ -434,11 +467,7 @@ fn every_wait_is_ended_by_another_server_within_100_ms() {
             engine
                 .reconfigure(&format!("addr={};", sink.addr()))
                 .unwrap();
-            let start = Instant::now();
-            while engine.status().shards[0].is_full {
-                assert!(start.elapsed() < PATIENCE, "{:?}", engine.status());
-                std::thread::yield_now();
-            }
+            spin_until(&engine, || !engine.status().shards[0].is_full);
             (Instant::now(), Box::new((engine, sink)))
         };
         all_waits_ended_by(event, Result::is_ok)
@@ -458,11 +487,7 @@ fn every_wait_is_ended_by_a_terminal_error_within_100_ms() {
                 upgrade,
                 ..SinkConfig::default()
             });
-            let start = Instant::now();
-            while engine.status().terminal.is_none() {
-                assert!(start.elapsed() < PATIENCE, "{:?}", engine.status());
-                std::thread::yield_now();
-            }
+            spin_until(&engine, || engine.status().terminal.is_some());
             (Instant::now(), Box::new((engine, sink)))
         };
         let is_right = |outcome: &Result<(), Error>| {

@@ -23,8 +23,9 @@ mod loadgen;
 
 use loadgen::Running;
 
-/// What a close may take beyond its limit on a busy machine.
-const GRACE: Duration = Duration::from_millis(500);
+/// What a close may take beyond its limit on a busy machine: the steward, which yields to others,
+/// finishes the spare that it is at.
+const GRACE: Duration = Duration::from_secs(3);
 /// Nobody listens there.
 const NOWHERE: &str = "127.0.0.1:1";
 
@@ -198,6 +199,21 @@ impl Closing {
         assert_eq!(lines.next().unwrap().unwrap(), "ready");
         Self { process, lines }
     }
+
+    /// Waits until no signal is on its way: a second one of the kind would be none.
+    fn wait_until_told(&self) {
+        let status = format!("/proc/{}/status", self.process.id());
+        loadgen::wait_for("a signal that has arrived", || {
+            let text = std::fs::read_to_string(&status).unwrap();
+            let mut masks = text.lines().filter_map(|line| {
+                let (key, mask) = line.split_once(':')?;
+                matches!(key, "SigPnd" | "ShdPnd").then_some(mask.trim())
+            });
+            masks
+                .all(|mask| mask.bytes().all(|b| b == b'0'))
+                .then_some(())
+        });
+    }
 }
 
 /// Field report `sigterm-with-backlog`.
@@ -209,13 +225,13 @@ fn sigterm_with_backlog() {
     for address in [NOWHERE, &silent_address] {
         let dir = loadgen::scratch();
         let mut closing = Closing::start(&conf(dir.path(), address, 2000, ""), 1000);
-        closing.process.terminate();
         let start = Instant::now();
+        closing.process.terminate();
         let last = closing.lines.by_ref().last().unwrap().unwrap();
         let status = closing.process.0.wait().unwrap();
         let took = start.elapsed();
         assert!(took < Duration::from_secs(2) + GRACE, "{took:?}");
-        assert!(took > Duration::from_millis(1900), "{took:?}");
+        assert!(took >= Duration::from_secs(2), "{took:?}");
         assert_eq!(status.code(), Some(1));
         assert!(
             last.contains("1000 frames (") && last.contains("bytes) not acknowledged"),
@@ -225,6 +241,8 @@ fn sigterm_with_backlog() {
 
         let mut closing = Closing::start(&conf(dir.path(), address, 60_000, ""), 1);
         closing.process.terminate();
+        closing.wait_until_told();
+        // It closes by then.
         std::thread::sleep(Duration::from_millis(100));
         closing.process.terminate();
         let start = Instant::now();
@@ -233,7 +251,7 @@ fn sigterm_with_backlog() {
             Some(130),
             "at once"
         );
-        assert!(start.elapsed() < GRACE);
+        assert!(start.elapsed() < GRACE, "{:?}", start.elapsed());
         let kept = || {
             Engine::connect(
                 &conf(dir.path(), NOWHERE, 0, "").replace("retry_millis=0", "retry_millis=2000"),

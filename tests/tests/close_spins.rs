@@ -62,5 +62,6 @@ fn close_spins() {
     assert!(elapsed >= Duration::from_millis(490), "{elapsed:?}");
     assert!(elapsed < Duration::from_millis(2500), "{elapsed:?}");
     println!("closed after {elapsed:?} with {used:?} of CPU time");
-    assert!(used <= Duration::from_millis(50), "{used:?} of CPU time");
+    // The steward may still make spares; a spin burns all of the time.
+    assert!(used <= Duration::from_millis(250), "{used:?} of CPU time");
 }

@@ -49,10 +49,12 @@ fn a_producer_dropped_at_the_cap_does_not_wait_and_tells_what_is_lost() {
     let mut producer = engine.producer().unwrap();
     let text = "x".repeat(1000);
     until("full", || {
+        // Before the ring was: nothing is taken out of it any more.
+        let was_full = engine.status().shards[0].is_full;
         while producer.try_flush().is_ok() {
             row(&mut producer, "t", 0, &text);
         }
-        engine.status().shards[0].is_full
+        was_full
     });
     for _ in producer.rows()..30 {
         row(&mut producer, "t", 0, &text);
@@ -130,8 +132,8 @@ fn a_dropped_engine_waits_for_acknowledgements_as_close_does() {
     let engine = connect(sink.addr(), "");
     let mut producer = engine.producer().unwrap();
     row(&mut producer, "t", 0, "");
-    let receipt = producer.publish().expect("open");
     let start = Instant::now();
+    let receipt = producer.publish().expect("open");
     drop(engine);
     assert!(
         start.elapsed() >= Duration::from_millis(300),

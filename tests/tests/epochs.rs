@@ -113,7 +113,9 @@ fn churn(more: &str, bursts: u64) {
     let stats = engine.stats();
     // 40 new symbols a burst, and 7 at first: an epoch lasts three.
     assert!(stats.symbol_epochs >= bursts / 3 - 1, "{stats:?}");
-    assert!(stats.symbols <= 7 + 3 * 40, "{stats:?}");
+    // All may be acked within a burst too, so that an epoch begins there: then the threshold may be
+    // missed by one burst.
+    assert!(stats.symbols <= 100 + BURST + 7, "{stats:?}");
     assert_eq!((stats.frames_replayed, stats.disk_errors), (0, 0));
     assert_eq!(stats.fsn_next, 2 * next, "the numbers go on");
     assert_eq!(engine.last_failure(), None, "a new epoch is no failure");

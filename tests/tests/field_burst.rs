@@ -59,11 +59,12 @@ fn burst_bounded() {
     let engine = Engine::connect(&format!(
         "ws::addr={address};sf_dir={};initial_connect_retry=async;pin=off;\
          sf_max_segment_bytes=64k;sf_max_total_bytes=512k;memory_budget_bytes=1m;\
-         sf_append_deadline_millis=0;intake_ring_bytes=64k;close_flush_timeout_millis=30000;",
+         sf_append_deadline_millis=0;intake_ring_bytes=128k;close_flush_timeout_millis=30000;",
         dir.path().join("sf").display()
     ));
     let engine = engine.expect("async");
     let mut producer = engine.producer().expect("a producer");
+    // The ring holds them all, whatever holds the shard up.
     for n in 0..100 {
         row(&mut producer, n);
         producer.try_publish().expect("far from full");

@@ -55,12 +55,24 @@ fn own_cores() -> String {
     line(Path::new("/proc/thread-self/status"), "Cpus_allowed_list:").unwrap()
 }
 
-/// First and last core that this thread may use.
+/// First and last core that this thread may use: `Cpus_allowed_list` names those too that are
+/// offline.
 fn first_and_last() -> (String, String) {
-    let cores = own_cores();
-    let first = cores.split([',', '-']).next().unwrap().to_owned();
-    let last = cores.rsplit([',', '-']).next().unwrap().to_owned();
-    (first, last)
+    let cores = core_affinity::get_core_ids().unwrap();
+    let [first, .., last] = cores.as_slice() else {
+        let only = cores[0].id.to_string();
+        return (only.clone(), only);
+    };
+    (first.id.to_string(), last.id.to_string())
+}
+
+/// Major and minor number of the kernel that runs.
+fn kernel() -> (u32, u32) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release
+        .split(['.', '-'])
+        .map_while(|n| n.parse::<u32>().ok());
+    (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
 /// A process that may lock `kib` KiB of memory and not more, root or not.
@@ -102,10 +114,15 @@ fn memlock_small_is_refused_before_anything_is_touched() {
 }
 
 /// With 512 KiB a few shards run, the buffers of their executors not registered (the engine's own
-/// never are); with too many none does.
+/// never are); with too many none does, where the kernel counts rings (since Linux 6.14).
 #[test]
 fn memlock_small_leaves_no_half_started_engine() {
     let sink = Sink::start(SinkConfig::default()).unwrap();
+    // Before they are counted no number of shards is too many.
+    let rings_are_counted = kernel() >= (6, 14);
+    if !rings_are_counted {
+        println!("Linux {:?}: rings do not count as locked memory", kernel());
+    }
     let mut delivered = 0;
     for shards in ["1", "2", "8"] {
         let dir = loadgen::scratch();
@@ -117,7 +134,8 @@ fn memlock_small_leaves_no_half_started_engine() {
         println!("{shards} shards, 512 KiB: {said}");
         // The limit holds for all processes of a user, those of other tests included: only what is
         // refused for certain is asserted to be.
-        assert!(shards != "8" || said != "open", "640 KiB at least");
+        let is_too_many = rings_are_counted && shards == "8";
+        assert!(!is_too_many || said != "open", "640 KiB at least");
         if said != "open" {
             let told = said.contains("Cannot allocate memory") || said.contains("start");
             assert!(told, "{said}");
@@ -200,22 +218,21 @@ fn workers(mut engine: EngineChild, dir: &Path, more: &str) -> Vec<String> {
 /// process's. Before they have the whole cpuset (decision 0005).
 #[test]
 fn kernel_workers_roam_no_further_than_their_shard() {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let mut numbers = release
-        .split(['.', '-'])
-        .map_while(|n| n.parse::<u32>().ok());
-    if (numbers.next(), numbers.next()) < (Some(6), Some(2)) {
-        println!("Linux {release}: they have the whole cpuset");
+    if kernel() < (6, 2) {
+        println!("Linux {:?}: they have the whole cpuset", kernel());
         return;
     }
-    let (first, last) = first_and_last();
-    let confined = || EngineChild::wrapped(&["taskset", "-c", &first]);
-    let free = || EngineChild::start(&[]);
+    let ((first, last), own) = (first_and_last(), own_cores());
+    let on = |cores| EngineChild::wrapped(&["taskset", "-c", cores]);
+    let confined = || on(&first);
+    // Up to Linux 6.11 workers of a process that nobody has set any cores for get every possible
+    // one.
+    let free = || on(&own);
     for (engine, keys, expected) in [
         (confined(), "", &first),
         (confined(), "cores=off;", &first),
         (free(), "", &last),
-        (free(), "cores=off;", &own_cores()),
+        (free(), "cores=off;", &own),
     ] {
         let dir = loadgen::scratch();
         for cores in workers(engine, dir.path(), keys) {
