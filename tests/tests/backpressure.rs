@@ -164,7 +164,7 @@ fn a_refusal_while_publishing_says_so_and_a_hundred_count_a_hundred() {
         assert_eq!(*pressure, Pressure::Publishing, "the server is there");
         assert!((3_000..4_096).contains(batch_bytes), "{batch_bytes}");
         let least = if round % 2 == 0 { 20 } else { 0 };
-        assert!((least..least + 500).contains(waited_millis), "{refused}");
+        assert!((least..least + 10_000).contains(waited_millis), "{refused}");
         assert_eq!((*rows_accepted, *positions), (0, None));
         let text = refused.to_string();
         for part in [
