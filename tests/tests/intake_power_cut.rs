@@ -12,20 +12,11 @@ mod loadgen;
 #[path = "intake_kill/rig.rs"]
 mod rig;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rig::{CLEAN, PRODUCERS, Rig};
+use rig::{CLEAN, PRODUCERS, Rig, cursors, have_room, hold_entries, holds_entries};
 
 const SEED: u64 = 0xB007_001D;
-const FRONT_BYTES: usize = 4096;
-
-fn rings(rig: &Rig) -> Vec<PathBuf> {
-    let names = rig.names().into_iter();
-    names
-        .filter(|name| name.starts_with(".intake-") && name != ".intake-id")
-        .map(|name| rig.slot().join(name))
-        .collect()
-}
 
 fn patch(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = std::fs::read(path).unwrap();
@@ -33,16 +24,12 @@ fn patch(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     std::fs::write(path, bytes).unwrap();
 }
 
-fn word(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
-}
-
 #[test]
 fn rings_of_another_boot_are_not_delivered_but_counted_and_kept() {
     let mut rig = Rig::new(SEED, "");
-    rig.kill_writer();
-    let all = rings(&rig);
-    assert_eq!(all.len() as u64, PRODUCERS);
+    rig.kill_until(hold_entries);
+    let all = rig.rings();
+    let filled = all.iter().filter(|ring| holds_entries(ring)).count() as u64;
     for path in &all {
         patch(path, |bytes| {
             bytes[48..84].copy_from_slice(b"00000000-1111-2222-3333-444444444444");
@@ -52,7 +39,9 @@ fn rings_of_another_boot_are_not_delivered_but_counted_and_kept() {
     }
     let _sink = rig.sink();
     let stats = rig.drain();
-    assert_eq!(stats.intake_rings_lost, PRODUCERS);
+    // An empty one counts only where an entry was written that its cursor did not yet cover.
+    let lost = stats.intake_rings_lost;
+    assert!((filled..=PRODUCERS).contains(&lost), "{lost} of {filled}");
     assert_eq!(stats.intake_entries_recovered, 0);
     assert!(stats.intake_entries_lost > 0 && stats.intake_bytes_lost > 0);
     let arrived = rig.arrived_rows();
@@ -65,23 +54,21 @@ fn rings_of_another_boot_are_not_delivered_but_counted_and_kept() {
     let mut left = rig.names();
     left.retain(|name| !name.starts_with(".lost-"));
     assert_eq!(left, CLEAN);
-    assert_eq!(rig.names().len(), CLEAN.len() + all.len());
+    assert_eq!((rig.names().len() - CLEAN.len()) as u64, lost);
     assert_eq!(rig.drain().intake_rings_lost, 0, "told once");
 }
 
 #[test]
 fn entries_of_earlier_laps_behind_the_cursor_are_not_delivered() {
     let mut rig = Rig::new(SEED, "");
+    rig.kill_writer();
     // Long enough for the rings to have been filled more than once.
-    for _ in 0..2 {
-        rig.kill_writer();
-    }
-    let all = rings(&rig);
+    rig.kill_until(have_room);
+    let all = rig.rings();
     let mut stale = 0;
     for path in &all {
         patch(path, |bytes| {
-            let capacity = (bytes.len() - FRONT_BYTES) as u64;
-            let (head, tail) = (word(bytes, 128), word(bytes, 256));
+            let (head, tail, capacity) = cursors(bytes);
             // As if the cursor had reached the disk and the entries before it had not.
             let beyond = (head + capacity).min(tail + 2048);
             bytes[256..264].copy_from_slice(&beyond.to_le_bytes());

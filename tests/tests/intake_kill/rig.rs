@@ -26,6 +26,8 @@ pub(crate) const PRODUCERS: u64 = LANES as u64;
 /// One operation of the disk in so many microseconds: from rings that are mostly written to rings
 /// that are full.
 const PAUSES_MICROS: [&str; 3] = ["100", "700", "5000"];
+/// In front of a ring's entries.
+const FRONT_BYTES: usize = 4096;
 /// A drained slot.
 pub(crate) const CLEAN: [&str; 2] = [".lock", ".lock.pid"];
 
@@ -151,6 +153,27 @@ impl Rig {
         self.flushed[life] = self.read_progress(life);
     }
 
+    /// Writers are killed until one leaves rings as `wanted`: a shard that has just caught up leaves
+    /// nothing in them, one that is behind no room.
+    pub(crate) fn kill_until(&mut self, wanted: fn(&[PathBuf]) -> bool) {
+        for _ in 0..100 {
+            self.kill_writer();
+            if wanted(&self.rings()) {
+                return;
+            }
+        }
+        panic!("no writer left such rings: {:?}", self.names());
+    }
+
+    /// The rings in the slot.
+    pub(crate) fn rings(&self) -> Vec<PathBuf> {
+        let names = self.names().into_iter();
+        names
+            .filter(|name| name.starts_with(".intake-") && name != ".intake-id")
+            .map(|name| self.slot().join(name))
+            .collect()
+    }
+
     /// A writer is killed soon after it was started, most likely while it opens the slot.
     pub(crate) fn kill_opening(&mut self) {
         let (mut writer, life) = self.start();
@@ -261,6 +284,31 @@ impl Rig {
     pub(crate) fn names(&self) -> Vec<String> {
         names(&self.slot())
     }
+}
+
+/// Where a ring's entries begin and end, and how many bytes it has for them.
+pub(crate) fn cursors(ring: &[u8]) -> (u64, u64, u64) {
+    let cursor = |at: usize| u64::from_le_bytes(ring[at..at + 8].try_into().unwrap());
+    (cursor(128), cursor(256), (ring.len() - FRONT_BYTES) as u64)
+}
+
+/// Whether a ring's cursors say that something is in it.
+pub(crate) fn holds_entries(ring: &Path) -> bool {
+    let (head, tail, _) = cursors(&std::fs::read(ring).unwrap());
+    head < tail
+}
+
+/// A ring for each producer, and something in one of them.
+pub(crate) fn hold_entries(rings: &[PathBuf]) -> bool {
+    rings.len() == LANES && rings.iter().any(|ring| holds_entries(ring))
+}
+
+/// Whether one of the rings has room: there lie entries of an earlier lap.
+pub(crate) fn have_room(rings: &[PathBuf]) -> bool {
+    rings.iter().any(|ring| {
+        let (head, tail, capacity) = cursors(&std::fs::read(ring).unwrap());
+        tail - head < capacity
+    })
 }
 
 pub(crate) fn names(dir: &Path) -> Vec<String> {
