@@ -12,7 +12,7 @@ mod replay;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use forebay_tests::seeds::{number, scale};
+use forebay_tests::seeds::number;
 
 use recording::{Recording, Script};
 use replay::{Bench, Chance, Cut, spread};
@@ -58,11 +58,10 @@ const SCRIPTS: [Script; 5] = [
 /// Images of flush points, and of random moments; with `FOREBAY_SCALE` every flush point and 500
 /// moments times that.
 fn limits() -> (usize, usize) {
-    if std::env::var_os("FOREBAY_SCALE").is_none() {
-        return (300, 200);
-    }
-    let scale = usize::try_from(scale()).expect("a number");
-    (usize::MAX, 500 * scale)
+    number("FOREBAY_SCALE").map_or((300, 200), |scale| {
+        let scale = usize::try_from(scale).expect("a number");
+        (usize::MAX, 500 * scale)
+    })
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use core_affinity::{CoreId, get_core_ids, set_for_current};
 
-use crate::limits::figures::float;
+use crate::limits::figures::{Spread, float};
 
 const TRIPS: u32 = 500;
 const SAMPLES: u32 = 2_000;
@@ -68,8 +68,7 @@ fn between(here: CoreId, there: CoreId) -> f64 {
             question.0.store(OVER, Ordering::Release);
             samples
         });
-        let mut samples = samples.join().unwrap_or_default();
-        samples.sort_by(f64::total_cmp);
-        samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
+        let samples = samples.join().unwrap_or_default();
+        Spread::of(samples.into_iter()).median
     })
 }

@@ -44,8 +44,9 @@ const REASONS: &[(&str, &str)] = &[
     ),
     (
         "drain 1 GiB after opening it, cold",
-        "the disk: what was written with O_DIRECT is in no page cache, and a direct read of the same \
-         files alone is slower than the target",
+        "the shard waits for its reads and both cores are half idle: four pieces of 1 MiB come at 1.2 to \
+         1.4 GB/s, as fast as a direct read of the same files alone; opening gets 2.3 with two threads \
+         and pieces of 4 MiB",
     ),
     (
         "drain 1 GiB after opening it, in the page cache",
@@ -59,7 +60,8 @@ const REASONS: &[(&str, &str)] = &[
     ),
     (
         "open and drain",
-        "the server decodes and counts in the same two cores; see docs/performance.md",
+        "every byte is read twice, once to check it, at 2.3 GB/s, and once to send it, at the rate of the \
+         next line",
     ),
 ];
 
